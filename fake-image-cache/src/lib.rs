@@ -1,0 +1,1 @@
+//! The flaky HTTP server that holds OS images and checksum files.

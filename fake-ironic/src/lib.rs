@@ -1,0 +1,1 @@
+//! Ironic's API, conductor, drivers, boot server and deploy agent.
