@@ -1,0 +1,1 @@
+//! (its story is being written)
