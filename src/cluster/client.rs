@@ -1,0 +1,23 @@
+//! kube's client on the wire's network.
+
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::{client::legacy, rt::TokioTimer};
+use kube::client::{ClientBuilder, middleware::BaseUriLayer};
+use tower::ServiceBuilder;
+use wire::{Host, http::Connector};
+
+/// How long a connection to the API may take to come about, as with kube's own client.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// A client for a Kubernetes API that speaks plain HTTP and asks for no authentication. Must be called within a tokio
+/// runtime.
+pub fn plain_client(host: &Host, api: &Uri) -> kube::Client {
+    let connector = Connector { host: host.clone(), limit: Some(CONNECT) };
+    let service = legacy::Client::builder(wire::http::Executor(host.clone()))
+        .pool_timer(TokioTimer::new())
+        .build::<_, kube::client::Body>(connector);
+    let service = ServiceBuilder::new().layer(BaseUriLayer::new(api.clone())).service(service);
+    ClientBuilder::new(service, "default").build()
+}
