@@ -1,1 +1,8 @@
-//! The operator.
+//! The metal3 BareMetalHost controller.
+
+pub mod bmh;
+pub mod options;
+pub mod queue;
+mod words;
+
+pub use words::UnknownWord;
