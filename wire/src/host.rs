@@ -6,7 +6,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -203,9 +203,93 @@ impl Host {
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
+    /// Another handle to the same host, whose tasks can all be ended at once while the host goes on: what runs on a
+    /// machine until it loses power, and what that starts in turn (a server's connections, a client's pool).
+    pub fn scoped(&self) -> (Self, Scope) {
+        let tasks = Arc::new(Mutex::new(Some(Vec::new())));
+        (Self::new(Scoped { host: Arc::clone(&self.0), tasks: Arc::clone(&tasks) }), Scope(tasks))
+    }
+
     /// Notes a fact in the journal. The data must hold no credentials.
     pub fn note(&self, topic: &str, subject: &str, data: Value) {
         self.0.note(Entry { host: self.name().to_owned(), topic: topic.to_owned(), subject: subject.to_owned(), data });
+    }
+}
+
+/// The running tasks of a scope; `None` once it has ended.
+type Tasks = Arc<Mutex<Option<Vec<tokio::task::AbortHandle>>>>;
+
+/// Ends the tasks that were spawned through the handle of [`Host::scoped`]. Dropping it lets them go on.
+#[derive(Debug)]
+pub struct Scope(Tasks);
+
+impl Scope {
+    /// Drops the tasks at their next waiting point; what is spawned through the handle later never runs.
+    pub fn end(&self) {
+        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for task in tasks.into_iter().flatten() {
+            task.abort();
+        }
+    }
+}
+
+/// A host seen through one of its scopes.
+struct Scoped {
+    host: Arc<dyn Backend>,
+    tasks: Tasks,
+}
+
+impl Backend for Scoped {
+    fn name(&self) -> &str {
+        self.host.name()
+    }
+
+    fn address(&self) -> IpAddr {
+        self.host.address()
+    }
+
+    fn clock(&self) -> Clock {
+        self.host.clock()
+    }
+
+    fn seed(&self) -> Seed {
+        self.host.seed()
+    }
+
+    fn listen(&self, port: u16) -> BoxFuture<'static, io::Result<Listener>> {
+        self.host.listen(port)
+    }
+
+    fn connect(&self, host: String, port: u16) -> BoxFuture<'static, io::Result<Stream>> {
+        self.host.connect(host, port)
+    }
+
+    fn udp(&self, port: u16) -> BoxFuture<'static, io::Result<UdpSocket>> {
+        self.host.udp(port)
+    }
+
+    fn resolve(&self, host: String, port: u16) -> BoxFuture<'static, io::Result<SocketAddr>> {
+        self.host.resolve(host, port)
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) -> tokio::task::AbortHandle {
+        let task = self.host.spawn(task);
+        match &mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(tasks) => {
+                tasks.retain(|running| !running.is_finished());
+                tasks.push(task.clone());
+            }
+            None => task.abort(),
+        }
+        task
+    }
+
+    fn ordinal(&self, purpose: &str) -> u64 {
+        self.host.ordinal(purpose)
+    }
+
+    fn note(&self, entry: Entry) {
+        self.host.note(entry);
     }
 }
 

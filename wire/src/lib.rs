@@ -12,7 +12,7 @@ pub mod real;
 mod stream;
 
 pub use chance::{Dice, Seed};
-pub use host::{Backend, Clock, Host, Instant, Task, within};
+pub use host::{Backend, Clock, Host, Instant, Scope, Task, within};
 pub use journal::{Entry, Journal, Silent};
 pub use stream::{Io, Listen, Listener, ResetSwitch, Stream, Udp, UdpSocket};
 
