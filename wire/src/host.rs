@@ -23,7 +23,9 @@ use crate::{
 };
 
 /// A moment of the world's one monotonic clock: the time since the world began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(transparent)]
 pub struct Instant(pub Duration);
 
@@ -212,7 +214,12 @@ impl Host {
 
     /// Notes a fact in the journal. The data must hold no credentials.
     pub fn note(&self, topic: &str, subject: &str, data: Value) {
-        self.0.note(Entry { host: self.name().to_owned(), topic: topic.to_owned(), subject: subject.to_owned(), data });
+        self.0.note(Entry {
+            host: self.name().to_owned(),
+            topic: topic.to_owned(),
+            subject: subject.to_owned(),
+            data,
+        });
     }
 }
 

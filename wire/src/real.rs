@@ -165,7 +165,9 @@ impl Backend for RealHost {
             let known = bare.parse().ok().or_else(|| network.table().addresses.get(bare).copied());
             match known {
                 Some(address) => Ok(network.bound(SocketAddr::new(address, port))),
-                None => net::lookup_host((bare, port)).await?.next().ok_or_else(|| io::ErrorKind::NotFound.into()),
+                None => {
+                    net::lookup_host((bare, port)).await?.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+                }
             }
         })
     }
@@ -199,7 +201,11 @@ impl Io for TcpIo {
 }
 
 impl AsyncRead for TcpIo {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }

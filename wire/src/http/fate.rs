@@ -60,7 +60,9 @@ impl FatedBody {
     /// How many bytes may still be sent before the fate strikes.
     fn allowance(&self) -> u64 {
         match self.fate {
-            Some(Fate::Truncate(limit) | Fate::ResetAfter(limit) | Fate::StallAfter(limit)) => limit - self.sent,
+            Some(Fate::Truncate(limit) | Fate::ResetAfter(limit) | Fate::StallAfter(limit)) => {
+                limit - self.sent
+            }
             Some(Fate::Slow(rate)) => rate.max(1),
             Some(Fate::Reset | Fate::Close) | None => u64::MAX,
         }
