@@ -15,7 +15,7 @@ use kube::{
     runtime::watcher::{self, watcher},
 };
 use rand::RngExt as _;
-use wire::{Dice, Instant};
+use wire::Dice;
 
 use super::{Key, Object};
 
@@ -101,6 +101,11 @@ impl<K: Object> Informer<K> {
     /// Whether the cache has once held everything, and every [`Change`] up to then has been told.
     pub fn synced(&self) -> bool {
         self.synced && self.changes.is_empty()
+    }
+
+    /// The cache that is kept.
+    pub fn cache(&self) -> &Cache<K> {
+        &self.cache
     }
 
     /// Waits until something changes or the first list is complete (`None`). Nothing is lost if it is cancelled.
