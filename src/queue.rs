@@ -176,13 +176,13 @@ mod tests {
         for (number, (at, step)) in steps.iter().enumerate() {
             let now = ms(*at);
             match step {
-                Step::Add(key) => queue.add(*key),
-                Step::After(key, at) => queue.add_after(*key, ms(*at)),
-                Step::Limited(key) => queue.add_rate_limited(*key, now),
-                Step::Forget(key) => queue.forget(key),
-                Step::Done(key) => queue.done(key),
-                Step::Pop(expected) => assert_eq!(queue.pop_due(now), *expected, "step {number}"),
-                Step::Due(expected) => assert_eq!(queue.next_due(), expected.map(ms), "step {number}"),
+                Add(key) => queue.add(*key),
+                After(key, at) => queue.add_after(*key, ms(*at)),
+                Limited(key) => queue.add_rate_limited(*key, now),
+                Forget(key) => queue.forget(key),
+                Done(key) => queue.done(key),
+                Pop(expected) => assert_eq!(queue.pop_due(now), *expected, "step {number}"),
+                Due(expected) => assert_eq!(queue.next_due(), expected.map(ms), "step {number}"),
             }
         }
     }

@@ -1,13 +1,16 @@
-//! The requests that the operator makes of an Ironic that is ready.
+//! What the operator asks of an Ironic that is ready: reads, and the requests that decisions have made.
 //!
-//! Each insists on the answer that upstream's client insists on; anything else is an error. What an answer means is
-//! not known here: bodies come out as whatever type the caller reads them into.
+//! Each insists on the answer that upstream's client insists on; anything else is an error, and what that means is
+//! said by [`Request::reaction`].
+
+use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Answered, Ironic, IronicError, Microversion};
+use crate::provisioner::{Answer, ConfigDrive, Node, Port, ProvisionTarget, Request, SetPower, Validation};
 
 /// Ironic, found ready a moment ago, and the API version agreed on.
 #[derive(Clone, Debug)]
@@ -27,84 +30,70 @@ impl Session {
     }
 
     /// A node, by id or name.
-    pub async fn get_node<T: DeserializeOwned>(&self, node: &str) -> Result<T, IronicError> {
+    pub async fn get_node(&self, node: &str) -> Result<Node, IronicError> {
         self.get(&path(&["nodes", node], &[])).await?.json()
     }
 
-    /// All nodes, with these fields of each.
-    pub async fn list_nodes<T: DeserializeOwned>(&self, fields: &[&str]) -> Result<Vec<T>, IronicError> {
-        self.list("nodes", &[("fields", &fields.join(","))]).await
+    /// All nodes, with their id, name, provision state and boot interface.
+    pub async fn list_nodes(&self) -> Result<Vec<Node>, IronicError> {
+        self.list("nodes", &[("fields", "uuid,name,provision_state,boot_interface")]).await
     }
 
-    /// Creates a node and returns it.
-    pub async fn create_node<T: DeserializeOwned>(&self, node: &Value) -> Result<T, IronicError> {
-        let expected = [StatusCode::CREATED, StatusCode::ACCEPTED];
-        self.send(Method::POST, &path(&["nodes"], &[]), Some(node), &expected).await?.json()
+    /// The ports of a node.
+    pub async fn ports_of(&self, node: &str) -> Result<Vec<Port>, IronicError> {
+        self.list("ports", &[("node_uuid", node), ("fields", PORT_FIELDS)]).await
     }
 
-    /// Changes a node by a JSON patch and returns it.
-    pub async fn patch_node<T: DeserializeOwned>(&self, node: &str, patch: &Value) -> Result<T, IronicError> {
-        self.send(Method::PATCH, &path(&["nodes", node], &[]), Some(patch), &[StatusCode::OK]).await?.json()
+    /// The ports with a MAC address; there is at most one.
+    pub async fn ports_at(&self, mac: &str) -> Result<Vec<Port>, IronicError> {
+        self.list("ports", &[("address", mac), ("fields", PORT_FIELDS)]).await
     }
 
-    /// Removes a node.
-    pub async fn delete_node(&self, node: &str) -> Result<(), IronicError> {
-        let expected = [StatusCode::NO_CONTENT, StatusCode::ACCEPTED];
-        self.send(Method::DELETE, &path(&["nodes", node], &[]), None, &expected).await.map(drop)
+    /// Whether a node has what deploying it needs.
+    pub async fn validate(&self, node: &str) -> Result<Validation, IronicError> {
+        let found: Validated = self.get(&path(&["nodes", node, "validate"], &[])).await?.json()?;
+        Ok(Validation { boot: found.boot.objection(), deploy: found.deploy.objection() })
     }
 
-    /// Asks for a change of the provision state. `wish` names the `target` and what else the change needs.
-    pub async fn change_provision_state(&self, node: &str, wish: &Value) -> Result<(), IronicError> {
-        self.put_state(node, "provision", wish).await
-    }
-
-    /// Asks for a change of power. `wish` names the `target`, and a `timeout` in seconds if it has one.
-    pub async fn change_power(&self, node: &str, wish: &Value) -> Result<(), IronicError> {
-        self.put_state(node, "power", wish).await
-    }
-
-    /// Takes a node into maintenance.
-    pub async fn set_maintenance(&self, node: &str, reason: &str) -> Result<(), IronicError> {
-        let path = path(&["nodes", node, "maintenance"], &[]);
-        let body = json!({ "reason": reason });
-        self.send(Method::PUT, &path, Some(&body), &[StatusCode::ACCEPTED]).await.map(drop)
-    }
-
-    /// Takes a node out of maintenance.
-    pub async fn unset_maintenance(&self, node: &str) -> Result<(), IronicError> {
-        let path = path(&["nodes", node, "maintenance"], &[]);
-        self.send(Method::DELETE, &path, None, &[StatusCode::ACCEPTED]).await.map(drop)
-    }
-
-    /// Whether each of a node's interfaces has what it needs.
-    pub async fn validate<T: DeserializeOwned>(&self, node: &str) -> Result<T, IronicError> {
-        self.get(&path(&["nodes", node, "validate"], &[])).await?.json()
-    }
-
-    /// What the last inspection found.
-    pub async fn inventory<T: DeserializeOwned>(&self, node: &str) -> Result<T, IronicError> {
+    /// What the last inspection found, as Ironic keeps it; 404 if there was none.
+    pub async fn inventory(&self, node: &str) -> Result<Value, IronicError> {
         self.get(&path(&["nodes", node, "inventory"], &[])).await?.json()
     }
 
-    /// The ports of a node, with these fields of each.
-    pub async fn ports_of<T: DeserializeOwned>(&self, node: &str, fields: &[&str]) -> Result<Vec<T>, IronicError> {
-        self.list("ports", &[("node_uuid", node), ("fields", &fields.join(","))]).await
-    }
-
-    /// The ports with a MAC address, with these fields of each.
-    pub async fn ports_at<T: DeserializeOwned>(&self, mac: &str, fields: &[&str]) -> Result<Vec<T>, IronicError> {
-        self.list("ports", &[("address", mac), ("fields", &fields.join(","))]).await
-    }
-
-    /// Creates a port.
-    pub async fn create_port(&self, port: &Value) -> Result<(), IronicError> {
-        let expected = [StatusCode::CREATED, StatusCode::ACCEPTED];
-        self.send(Method::POST, &path(&["ports"], &[]), Some(port), &expected).await.map(drop)
-    }
-
-    async fn put_state(&self, node: &str, kind: &str, wish: &Value) -> Result<(), IronicError> {
-        let path = path(&["nodes", node, "states", kind], &[]);
-        self.send(Method::PUT, &path, Some(wish), &[StatusCode::ACCEPTED]).await.map(drop)
+    /// Asks for what a decision wants.
+    pub async fn execute(&self, request: &Request) -> Result<Answer, IronicError> {
+        match request {
+            Request::CreateNode(node) => {
+                let answer = self.send(Method::POST, &["nodes"], Some(json!(node)), CREATED).await?;
+                Ok(Answer::Node(Box::new(answer.json()?)))
+            }
+            Request::PatchNode { node, patch } => {
+                let answer = self.send(Method::PATCH, &["nodes", node], Some(json!(patch)), OK).await?;
+                Ok(Answer::Node(Box::new(answer.json()?)))
+            }
+            Request::CreatePort { node, address, pxe_enabled } => {
+                let port = json!({ "node_uuid": node, "address": address, "pxe_enabled": pxe_enabled });
+                self.send(Method::POST, &["ports"], Some(port), CREATED).await.map(accepted)
+            }
+            Request::Provision { node, target, configdrive, deploy_steps } => {
+                let wish = provision(*target, configdrive.as_deref(), deploy_steps);
+                self.send(Method::PUT, &["nodes", node, "states", "provision"], Some(wish), ACCEPTED).await.map(accepted)
+            }
+            Request::Power { node, power } => {
+                let wish = set_power(power);
+                self.send(Method::PUT, &["nodes", node, "states", "power"], Some(wish), ACCEPTED).await.map(accepted)
+            }
+            Request::SetMaintenance { node, reason } => {
+                let wish = json!({ "reason": reason });
+                self.send(Method::PUT, &["nodes", node, "maintenance"], Some(wish), ACCEPTED).await.map(accepted)
+            }
+            Request::UnsetMaintenance { node } => {
+                self.send(Method::DELETE, &["nodes", node, "maintenance"], None, ACCEPTED).await.map(accepted)
+            }
+            Request::DeleteNode { node } => {
+                self.send(Method::DELETE, &["nodes", node], None, DELETED).await.map(accepted)
+            }
+        }
     }
 
     /// A whole collection. Ironic gives it in pages: a page that is not the last has a `next`, and the following one
@@ -130,17 +119,66 @@ impl Session {
     }
 
     async fn get(&self, path: &str) -> Result<Answered, IronicError> {
-        self.send(Method::GET, path, None, &[StatusCode::OK]).await
+        self.ironic.request(Some(self.version), Method::GET, path, None, OK).await
     }
 
     async fn send(
         &self,
         method: Method,
-        path: &str,
-        body: Option<&Value>,
+        segments: &[&str],
+        body: Option<Value>,
         expected: &[StatusCode],
     ) -> Result<Answered, IronicError> {
-        self.ironic.request(Some(self.version), method, path, body, expected).await
+        self.ironic.request(Some(self.version), method, &path(segments, &[]), body.as_ref(), expected).await
+    }
+}
+
+/// What is asked of ports; the id lets a list go on after it.
+const PORT_FIELDS: &str = "node_uuid,uuid,address";
+
+/// What upstream's client takes for success.
+const OK: &[StatusCode] = &[StatusCode::OK];
+const CREATED: &[StatusCode] = &[StatusCode::CREATED, StatusCode::ACCEPTED];
+const ACCEPTED: &[StatusCode] = &[StatusCode::ACCEPTED];
+const DELETED: &[StatusCode] = &[StatusCode::NO_CONTENT, StatusCode::ACCEPTED];
+
+fn accepted(_: Answered) -> Answer {
+    Answer::Accepted
+}
+
+fn provision(target: ProvisionTarget, configdrive: Option<&ConfigDrive>, deploy_steps: &[Value]) -> Value {
+    let mut wish = Map::from_iter([("target".to_owned(), json!(target.as_str()))]);
+    wish.extend(configdrive.map(|drive| ("configdrive".to_owned(), json!(drive))));
+    wish.extend((!deploy_steps.is_empty()).then(|| ("deploy_steps".to_owned(), json!(deploy_steps))));
+    Value::Object(wish)
+}
+
+fn set_power(power: &SetPower) -> Value {
+    let mut wish = Map::from_iter([("target".to_owned(), json!(power.target.as_str()))]);
+    wish.extend(power.timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs()))));
+    Value::Object(wish)
+}
+
+/// The answer to a validation, of the interfaces that matter.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Validated {
+    boot: Opinion,
+    deploy: Opinion,
+}
+
+/// What one interface says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Opinion {
+    /// `None`: the interface does not validate, which upstream takes for a refusal.
+    result: Option<bool>,
+    reason: Option<String>,
+}
+
+impl Opinion {
+    fn objection(self) -> Option<String> {
+        (self.result != Some(true)).then(|| self.reason.unwrap_or_default())
     }
 }
 
@@ -149,7 +187,7 @@ impl Session {
 struct Page {
     next: Option<String>,
     #[serde(flatten)]
-    rest: std::collections::BTreeMap<String, Value>,
+    rest: BTreeMap<String, Value>,
 }
 
 /// A path below the endpoint. Ids and names come from outside, so what may not stand in a URL is escaped.
