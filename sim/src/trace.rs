@@ -1,0 +1,79 @@
+//! What happened, frozen: the records of a run, their hash, and how the run ended.
+//!
+//! # The facts that are read here
+//!
+//! Components note facts by topic and subject (see [`wire::Entry`]). Whoever judges a run reads these:
+//!
+//! | topic | subject | noted by | data |
+//! |---|---|---|---|
+//! | `timeline` | `zero` | the world | the prologue is over; `{"reached": false}` if its hosts never got there |
+//! | `step` | the step's line | the world | a step was taken |
+//! | `fault` | the step's line | the world | a fault is over: `{"touched": N}`, what it did to N requests or packets |
+//! | `kube` | `baremetalhosts/NAMESPACE/NAME` | the API server | the host as it is now: see [`view`] |
+//! | `node` | the node's name | Ironic | the node as it is now |
+//! | `power`, `disk` | the machine's name | the machines | the machine as it is now |
+//! | `request` | `METHOD /path` | every HTTP server | an answered request |
+
+pub mod lines;
+pub mod view;
+
+use std::time::Duration;
+
+use engine::{Record, What};
+use serde::{Deserialize, Serialize};
+use wire::{Entry, Instant};
+
+/// A frozen run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The calendar date at which the world's clock read zero.
+    pub start: jiff::Timestamp,
+    /// The moment at which the run ended.
+    pub end: Instant,
+    /// What was kept, in order.
+    pub records: Vec<Record>,
+    /// The hash over everything that happened, kept or not: 64 hex digits.
+    pub hash: String,
+    /// What ended the run before its time: a panic, a livelock.
+    pub failure: Option<String>,
+}
+
+impl Trace {
+    /// The noted facts with their moments.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Instant, &Entry)> {
+        self.records.iter().filter_map(|record| match &record.what {
+            What::Entry(entry) => Some((record.at, entry)),
+            What::Packet(_) | What::Log { .. } => None,
+        })
+    }
+
+    /// The facts of one topic.
+    pub fn about(&self, topic: &str) -> impl DoubleEndedIterator<Item = (Instant, &Entry)> {
+        self.entries().filter(move |(_, entry)| entry.topic == topic)
+    }
+
+    /// The moment at which the timeline began: the end of the prologue, or the beginning of the world.
+    pub fn zero(&self) -> Instant {
+        self.about("timeline")
+            .find(|(_, entry)| entry.subject == "zero")
+            .map(|(at, _)| at)
+            .unwrap_or_default()
+    }
+
+    /// Whether the prologue brought every host to its initial state.
+    pub fn began(&self) -> bool {
+        self.about("timeline")
+            .find(|(_, entry)| entry.subject == "zero")
+            .is_none_or(|(_, entry)| entry.data.get("reached") != Some(&serde_json::Value::Bool(false)))
+    }
+
+    /// A moment as the time since the timeline's zero; `None` in the prologue.
+    pub fn on_timeline(&self, at: Instant) -> Option<Duration> {
+        at.0.checked_sub(self.zero().0)
+    }
+
+    /// The calendar date of a moment.
+    pub fn date(&self, at: Instant) -> jiff::Timestamp {
+        self.start.checked_add(at.0).unwrap_or(jiff::Timestamp::MAX)
+    }
+}
