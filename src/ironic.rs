@@ -5,6 +5,8 @@
 
 mod error;
 mod session;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::{fmt, sync::Arc, time::Duration};
