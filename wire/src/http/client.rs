@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::{
         self,
-        connect::{Connected, Connection},
+        connect::{Connected, Connection, capture_connection},
     },
     rt::{TokioIo, TokioTimer},
 };
@@ -127,9 +127,20 @@ impl Client {
             request.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
         }
         let limit = self.timeouts.read;
-        // The connector bounds the connection by itself, so this bound is for the answer alone.
-        let whole = self.timeouts.connect + limit;
-        let response = match tokio::time::timeout(whole, self.inner.request(request.map(Full::new))).await {
+        let mut request = request.map(Full::new);
+        let mut connection = capture_connection(&mut request);
+        let mut answering = std::pin::pin!(self.inner.request(request));
+        // The connector bounds the connection by itself; the bound for the answer counts from there.
+        let early = tokio::select! {
+            biased;
+            answer = &mut answering => Some(answer),
+            () = async { drop(connection.wait_for_connection_metadata().await) } => None,
+        };
+        let answer = match early {
+            Some(answer) => Ok(answer),
+            None => tokio::time::timeout(limit, answering).await,
+        };
+        let response = match answer {
             Err(_) => return Err(Error::ReadTimeout { authority, limit }),
             Ok(Err(error)) => return Err(classify(authority, &error, self.timeouts)),
             Ok(Ok(response)) => response,
