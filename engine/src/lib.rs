@@ -20,6 +20,7 @@
 
 mod fabric;
 mod flow;
+mod gateway;
 mod host;
 mod interpose;
 mod logs;
@@ -33,4 +34,4 @@ mod socket;
 pub use network::Network;
 pub use record::{Fate, Record, Segment, Tracing, What};
 pub use rule::{Effect, Rule, RuleId};
-pub use run::{Config, Failure, Outcome, Stats, run, simulate};
+pub use run::{Config, Failure, Outcome, Pace, Stats, run, simulate};

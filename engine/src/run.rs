@@ -27,11 +27,23 @@ use crate::{
     scope,
 };
 
+/// How time passes in a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// It jumps to the next moment at which anything happens. Same seed, same bytes.
+    #[default]
+    Virtual,
+    /// As outside, so that real clients can take part.
+    Real,
+}
+
 /// How a world is made.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where all chance comes from.
     pub seed: Seed,
+    /// How time passes.
+    pub pace: Pace,
     /// The calendar time at which the world begins.
     pub date: jiff::Timestamp,
     /// How many kernels there are: one for each host, and one more for each restart.
@@ -54,6 +66,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             seed: Seed(1),
+            pace: Pace::Virtual,
             date: jiff::Timestamp::constant(1_600_000_000, 0),
             kernels: 64,
             latency: Duration::from_micros(300),
@@ -142,7 +155,9 @@ where
     let thread = std::thread::Builder::new().name("world".to_owned()).stack_size(8 << 20);
     let running = thread.spawn(move || {
         let since_epoch = Duration::try_from(config.date.as_duration()).unwrap_or_default();
-        interpose::begin(config.seed, since_epoch);
+        if config.pace == Pace::Virtual {
+            interpose::begin(config.seed, since_epoch);
+        }
         let outcome = run_here(config, world);
         interpose::end();
         outcome
@@ -181,9 +196,12 @@ where
     let wake = Rc::new(Notify::new());
     scope::install(Rc::clone(&wake));
     let seed = config.seed;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    match config.pace {
+        Pace::Virtual => builder.enable_time().start_paused(true),
+        Pace::Real => builder.enable_all(),
+    };
+    let runtime = builder
         .rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.0.to_le_bytes()))
         .on_thread_park(scope::on_idle)
         .build()

@@ -1,0 +1,119 @@
+//! Doors from this machine's loopback interface into a world that runs in real time.
+//!
+//! Each connection to a door is carried to a host of the world over its simulated network, so that real clients meet
+//! its latency and faults. What cannot be carried over: a host that does not answer accepts the connection, since the
+//! door does, and is silent then.
+
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc};
+
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use wire::Host;
+
+use crate::{Network, Pace};
+
+/// The largest UDP datagram.
+const DATAGRAM: usize = 65_535;
+
+/// The name of the host in whose name the doors connect.
+const GATEWAY: &str = "gateway";
+
+impl Network {
+    /// Opens a TCP door: connections to `door` lead to `port` of `host`. Returns where the door is, which differs if
+    /// its port is 0.
+    ///
+    /// # Errors
+    /// The world does not run in real time, or the address cannot be had.
+    pub async fn open_tcp_door(&self, door: SocketAddr, host: &str, port: u16) -> io::Result<SocketAddr> {
+        self.must_be_real()?;
+        let listener = TcpListener::bind(door).await?;
+        let door = listener.local_addr()?;
+        let (gateway, host) = (self.host(GATEWAY), host.to_owned());
+        let serving = gateway.clone();
+        drop(gateway.spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((outside, _)) => {
+                        drop(serving.spawn(carry(serving.clone(), outside, host.clone(), port)));
+                    }
+                    Err(error) => tracing::warn!(%error, "accept at a door"),
+                }
+            }
+        }));
+        Ok(door)
+    }
+
+    /// Opens a UDP door: datagrams to `door` go to `port` of `host`, and answers go back to whoever asked.
+    ///
+    /// # Errors
+    /// The world does not run in real time, or the address cannot be had.
+    pub async fn open_udp_door(&self, door: SocketAddr, host: &str, port: u16) -> io::Result<SocketAddr> {
+        self.must_be_real()?;
+        let outside = Arc::new(UdpSocket::bind(door).await?);
+        let door = outside.local_addr()?;
+        let gateway = self.host(GATEWAY);
+        let target = gateway.resolve(host, port).await?;
+        let serving = gateway.clone();
+        drop(gateway.spawn(async move {
+            let mut clients: BTreeMap<SocketAddr, Arc<wire::UdpSocket>> = BTreeMap::new();
+            let mut buffer = vec![0; DATAGRAM];
+            loop {
+                let Ok((length, client)) = outside.recv_from(&mut buffer).await else { continue };
+                let inside = match clients.get(&client) {
+                    Some(inside) => Arc::clone(inside),
+                    None => {
+                        let Ok(inside) = serving.udp(0).await.map(Arc::new) else { continue };
+                        drop(serving.spawn(answers(Arc::clone(&inside), Arc::clone(&outside), client)));
+                        clients.insert(client, Arc::clone(&inside));
+                        inside
+                    }
+                };
+                if let Err(error) = inside.send_to(&buffer[..length], target).await {
+                    tracing::debug!(%error, "carry a datagram inside");
+                }
+            }
+        }));
+        Ok(door)
+    }
+
+    fn must_be_real(&self) -> io::Result<()> {
+        match self.0.config.pace {
+            Pace::Real => Ok(()),
+            Pace::Virtual => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "time is not real in this world"))
+            }
+        }
+    }
+}
+
+/// Carries one connection until either side ends it.
+async fn carry(gateway: Host, mut outside: TcpStream, host: String, port: u16) {
+    match gateway.connect(&host, port).await {
+        Ok(mut inside) => {
+            let carried = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+            if carried.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
+                reset(&outside);
+            }
+        }
+        Err(error) => {
+            tracing::debug!(%error, host, port, "carry a connection inside");
+            reset(&outside);
+        }
+    }
+}
+
+fn reset(outside: &TcpStream) {
+    // A socket that is gone already needs no reset.
+    let _ = outside.set_zero_linger();
+}
+
+/// Carries answers back to one client.
+async fn answers(inside: Arc<wire::UdpSocket>, outside: Arc<UdpSocket>, client: SocketAddr) {
+    let mut buffer = vec![0; DATAGRAM];
+    loop {
+        // A refusal cannot be carried over; the client sees silence.
+        let Ok((length, _)) = inside.recv_from(&mut buffer).await else { continue };
+        if let Err(error) = outside.send_to(&buffer[..length], client).await {
+            tracing::debug!(%error, "carry a datagram outside");
+        }
+    }
+}
