@@ -1,10 +1,15 @@
-//! Doors from this machine's loopback interface into a world that runs in real time.
+//! Doors from this machine's loopback interface into a live world.
 //!
 //! Each connection to a door is carried to a host of the world over its simulated network, so that real clients meet
 //! its latency and faults. What cannot be carried over: a host that does not answer accepts the connection, since the
 //! door does, and is silent then.
 
-use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+};
 
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use wire::Host;
@@ -18,13 +23,29 @@ const DATAGRAM: usize = 65_535;
 const GATEWAY: &str = "gateway";
 
 impl Network {
+    /// Lets time pass as outside from now on. It does not go back.
+    ///
+    /// # Errors
+    /// The world was not made for it: see [`Pace::Live`].
+    pub fn go_live(&self) -> io::Result<()> {
+        match self.0.config.pace {
+            Pace::Virtual => Err(io::Error::new(io::ErrorKind::Unsupported, "time is virtual in this world")),
+            Pace::Live => {
+                if !self.0.live.swap(true, Ordering::Relaxed) {
+                    tokio::time::resume();
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Opens a TCP door: connections to `door` lead to `port` of `host`. Returns where the door is, which differs if
     /// its port is 0.
     ///
     /// # Errors
-    /// The world does not run in real time, or the address cannot be had.
+    /// The world is not live (see [`Network::go_live`]), or the address cannot be had.
     pub async fn open_tcp_door(&self, door: SocketAddr, host: &str, port: u16) -> io::Result<SocketAddr> {
-        self.must_be_real()?;
+        self.must_be_live()?;
         let listener = TcpListener::bind(door).await?;
         let door = listener.local_addr()?;
         let (gateway, host) = (self.host(GATEWAY), host.to_owned());
@@ -45,9 +66,9 @@ impl Network {
     /// Opens a UDP door: datagrams to `door` go to `port` of `host`, and answers go back to whoever asked.
     ///
     /// # Errors
-    /// The world does not run in real time, or the address cannot be had.
+    /// The world is not live (see [`Network::go_live`]), or the address cannot be had.
     pub async fn open_udp_door(&self, door: SocketAddr, host: &str, port: u16) -> io::Result<SocketAddr> {
-        self.must_be_real()?;
+        self.must_be_live()?;
         let outside = Arc::new(UdpSocket::bind(door).await?);
         let door = outside.local_addr()?;
         let gateway = self.host(GATEWAY);
@@ -75,13 +96,9 @@ impl Network {
         Ok(door)
     }
 
-    fn must_be_real(&self) -> io::Result<()> {
-        match self.0.config.pace {
-            Pace::Real => Ok(()),
-            Pace::Virtual => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, "time is not real in this world"))
-            }
-        }
+    fn must_be_live(&self) -> io::Result<()> {
+        let live = self.0.live.load(Ordering::Relaxed);
+        live.then_some(()).ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the world is not live"))
     }
 }
 

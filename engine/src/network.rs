@@ -147,6 +147,8 @@ pub(crate) struct Shared {
     observers: Mutex<Vec<Observer>>,
     /// Set once the world must end early.
     pub(crate) over: AtomicBool,
+    /// Set once time passes as outside.
+    pub(crate) live: AtomicBool,
 }
 
 /// The mutable part of a world.
@@ -228,6 +230,7 @@ impl Shared {
             recorder: Mutex::new(recorder),
             observers: Mutex::default(),
             over: AtomicBool::new(false),
+            live: AtomicBool::new(false),
         }
     }
 

@@ -33,8 +33,9 @@ pub enum Pace {
     /// It jumps to the next moment at which anything happens. Same seed, same bytes.
     #[default]
     Virtual,
-    /// As outside, so that real clients can take part.
-    Real,
+    /// It jumps as in a virtual world until [`Network::go_live`], and from then on passes as outside, so that real
+    /// clients can take part.
+    Live,
 }
 
 /// How a world is made.
@@ -198,10 +199,11 @@ where
     let seed = config.seed;
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match config.pace {
-        Pace::Virtual => builder.enable_time().start_paused(true),
-        Pace::Real => builder.enable_all(),
+        Pace::Virtual => builder.enable_time(),
+        Pace::Live => builder.enable_all(),
     };
     let runtime = builder
+        .start_paused(true)
         .rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.0.to_le_bytes()))
         .on_thread_park(scope::on_idle)
         .build()

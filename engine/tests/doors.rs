@@ -1,11 +1,11 @@
-//! Real clients reach a world that runs in real time.
+//! Real clients reach a live world.
 
 use engine::{Config, Pace, run};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[test]
 fn a_real_client_reaches_a_simulated_server() {
-    let config = Config { pace: Pace::Real, ..Config::default() };
+    let config = Config { pace: Pace::Live, ..Config::default() };
     let outcome = run(config, |net| async move {
         let server = net.host("server");
         let listener = server.listen(7).await.expect("listen");
@@ -18,6 +18,9 @@ fn a_real_client_reaches_a_simulated_server() {
             let (length, from) = datagrams.recv_from(&mut buffer).await.expect("receive");
             datagrams.send_to(&buffer[..length], from).await.expect("send");
         }));
+        // An hour passes at once before the world goes live.
+        server.sleep(std::time::Duration::from_secs(3600)).await;
+        net.go_live().expect("go live");
         let any = "127.0.0.1:0".parse().expect("an address");
         let tcp = net.open_tcp_door(any, "server", 7).await.expect("open");
         let udp = net.open_udp_door(any, "server", 623).await.expect("open");
@@ -41,5 +44,7 @@ fn there_are_no_doors_into_virtual_time() {
         let any = "127.0.0.1:0".parse().expect("an address");
         net.open_tcp_door(any, "server", 7).await.map_err(|error| error.kind())
     });
+    assert_eq!(outcome.value, Some(Err(std::io::ErrorKind::Unsupported)));
+    let outcome = run(Config::default(), |net| async move { net.go_live().map_err(|error| error.kind()) });
     assert_eq!(outcome.value, Some(Err(std::io::ErrorKind::Unsupported)));
 }
