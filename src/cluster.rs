@@ -7,7 +7,11 @@
 mod client;
 mod error;
 mod event;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod informer;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fmt,

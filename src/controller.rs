@@ -180,3 +180,6 @@ impl Resyncs {
         self.next = now + RESYNC.mul_f64(self.dice.random_range(0.9..1.1));
     }
 }
+
+#[cfg(test)]
+mod tests;
