@@ -23,6 +23,15 @@ pub struct PatchOp {
     pub op: Op,
 }
 
+impl PatchOp {
+    /// Sets a key of a whole section that this change sets.
+    pub fn put(&mut self, key: &str, value: Value) {
+        if let Op::Add(Value::Object(section)) = &mut self.op {
+            section.insert(key.to_owned(), value);
+        }
+    }
+}
+
 impl fmt::Debug for PatchOp {
     /// Shows no value of `driver_info`: it may be a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

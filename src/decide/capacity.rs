@@ -1,0 +1,71 @@
+//! Keeps hosts from working all at once: agents are booted over one network, and Ironic's memory is finite.
+
+use super::{
+    LookAgain, Undecided, backoff,
+    pass::{Pass, Progress},
+};
+use crate::{
+    bmh::{OperationalStatus, ProvisioningState},
+    observe::Question,
+    provisioner::Node,
+};
+
+/// Holds a host back while its state means work and there is no capacity; lets it go again when there is.
+pub(super) fn guard(pass: &mut Pass<'_>) -> Progress {
+    if let Some(look_again) = delay(pass, pass.state())? {
+        return Ok(Some(look_again));
+    }
+    if pass.status.operational_status != OperationalStatus::Delayed {
+        return Ok(None);
+    }
+    if !is_work(pass.state()) && !has_capacity(pass)? {
+        return Ok(Some(hold(pass)));
+    }
+    // Upstream also forgets the error that the host had before it was delayed.
+    pass.status.operational_status = pass.status_after_pause();
+    Ok(Some(LookAgain::Now))
+}
+
+/// Marks the host as delayed if `state` means work for which there is no capacity.
+pub(super) fn delay(pass: &mut Pass<'_>, state: ProvisioningState) -> Progress {
+    if is_work(state) && !has_capacity(pass)? { Ok(Some(hold(pass))) } else { Ok(None) }
+}
+
+fn hold(pass: &mut Pass<'_>) -> LookAgain {
+    pass.status.operational_status = OperationalStatus::Delayed;
+    LookAgain::After(backoff::after_errors(1, pass.seen.jitter))
+}
+
+fn is_work(state: ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning => true,
+        ProvisioningState::New
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Preparing
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting => false,
+    }
+}
+
+/// Whether one more host may be busy. A host that is busy already stays so; one that boots from a virtual CD needs no
+/// capacity.
+fn has_capacity(pass: &Pass<'_>) -> Result<bool, Undecided> {
+    if pass.address().is_some_and(|address| address.kind.boots_iso()) {
+        return Ok(true);
+    }
+    let nodes = pass.seen.facts.nodes.as_ref().ok_or(Undecided::Needs(Question::Nodes))?;
+    let name = pass.node_name();
+    let counts = |node: &Node| {
+        let virtual_media = node.boot_interface.as_deref().is_some_and(|boot| boot.contains("virtual-media"));
+        node.provision_state.is_busy() && !virtual_media
+    };
+    if nodes.iter().any(|node| node.provision_state.is_busy() && node.name.as_deref() == Some(&name)) {
+        return Ok(true);
+    }
+    Ok(nodes.iter().filter(|node| counts(node)).count() < pass.seen.options.provisioning_limit)
+}

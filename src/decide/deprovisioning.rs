@@ -1,0 +1,110 @@
+//! Deprovisioning: the image is taken off and the disks are wiped.
+
+use super::{
+    HostEdit, LookAgain, Undecided,
+    adopt::adopt,
+    guards::DELETE_PATIENCE,
+    pass::{Outcome, Pass, Sent},
+    reboot, register,
+};
+use crate::{
+    bmh::{ErrorType, Image, ProvisioningState, REBOOT_ANNOTATION},
+    provisioner::{Node, Patch, ProvisionState, ProvisionTarget},
+};
+
+pub(super) fn handle(pass: &mut Pass<'_>) -> Outcome {
+    if pass.credentials.is_none() && pass.is_being_deleted() && pass.find_own()?.is_none() {
+        return pass.enter(ProvisioningState::Deleting);
+    }
+    let node = pass.node()?;
+    let failures = pass.status.error_count;
+    let provisioning = &pass.status.provisioning;
+    if (!provisioning.image.url.is_empty() || provisioning.custom_deploy.is_some())
+        && let Some(look_again) = adopt(pass, node)?
+    {
+        return give_up_or(pass, failures, look_again);
+    }
+    match deprovision(pass, node)? {
+        Some(look_again) => give_up_or(pass, failures, look_again),
+        None => complete(pass),
+    }
+}
+
+/// A host that is being deleted does not insist on being wiped.
+fn give_up_or(pass: &mut Pass<'_>, failures: u32, look_again: LookAgain) -> Outcome {
+    let failed = pass.status.error_count > failures;
+    if pass.is_being_deleted() && failed && pass.status.error_count > DELETE_PATIENCE {
+        return pass.enter(ProvisioningState::PoweringOffBeforeDelete);
+    }
+    Ok(look_again)
+}
+
+/// `None` once the node holds nothing any more.
+fn deprovision(pass: &mut Pass<'_>, node: &Node) -> super::pass::Progress {
+    let retry = pass.failed_with(ErrorType::Provisioning);
+    let look_again = match node.provision_state {
+        ProvisionState::Error if !retry => {
+            return Ok(Some(pass.fail(ErrorType::Provisioning, node.last_error.clone())));
+        }
+        ProvisionState::Error => pass.send_to(node, ProvisionTarget::Deleted).look_again(),
+        ProvisionState::CleanFailed if !retry => {
+            let message = format!("Cleaning failed: {}", node.last_error);
+            return Ok(Some(pass.fail(ErrorType::Provisioning, message)));
+        }
+        ProvisionState::CleanFailed => pass.recover(node),
+        ProvisionState::Manageable => pass.send_to(node, ProvisionTarget::Provide).look_again(),
+        ProvisionState::Available => {
+            pass.event("DeprovisioningComplete", "Image deprovisioning completed");
+            return Ok(None);
+        }
+        ProvisionState::Deleting
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying => pass.later(),
+        ProvisionState::Active | ProvisionState::DeployFailed | ProvisionState::DeployWait => {
+            let mut patch = Patch::default();
+            let wanted = register::automated_clean(pass);
+            patch.want("/automated_clean", node.automated_clean.map(Into::into).as_ref(), Some(wanted.into()));
+            pass.patch(node, patch);
+            match pass.send_to(node, ProvisionTarget::Deleted) {
+                Sent::Yes(look_again) => {
+                    pass.event("DeprovisioningStarted", "Image deprovisioning started");
+                    look_again
+                }
+                Sent::NotYet(look_again) => look_again,
+            }
+        }
+        ProvisionState::Enroll
+        | ProvisionState::Verifying
+        | ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::InspectFailed
+        | ProvisionState::Adopting
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait
+        | ProvisionState::ServiceFailed
+        | ProvisionState::Other => {
+            let state = node.provision_state;
+            return Err(Undecided::Fails(format!("deprovision a node in the unexpected state {state:?}")));
+        }
+    };
+    Ok(Some(pass.working(look_again)))
+}
+
+fn complete(pass: &mut Pass<'_>) -> Outcome {
+    if reboot::plain(pass) {
+        // A reboot that nobody came to do was for the image that is gone.
+        pass.edit(vec![HostEdit::RemoveAnnotation(REBOOT_ANNOTATION)]);
+    }
+    pass.clear_error();
+    let provisioning = &mut pass.status.provisioning;
+    provisioning.image = Image::default();
+    provisioning.custom_deploy = None;
+    provisioning.root_device_hints = None;
+    pass.status.error_count = 0;
+    pass.enter(match pass.is_being_deleted() {
+        true => ProvisioningState::PoweringOffBeforeDelete,
+        false => ProvisioningState::Available,
+    })
+}
