@@ -1,7 +1,9 @@
 //! Local copies of what the server holds, kept by watching it.
 //!
 //! An informer lists, then watches, and says what changed. When its watch ends it goes on from where it was; when it
-//! is told that this is too long ago it lists again and works out what it has missed.
+//! is told that this is too long ago it lists again and works out what it has missed. A watch whose server has died
+//! without a word is noticed by its own end, after five minutes at most (upstream's client speaks HTTP/2 and notices by
+//! its pings, after 45 s).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -84,9 +86,14 @@ pub struct Informer<K> {
 impl<K: Object> Informer<K> {
     /// An informer of the objects behind `api` that have `label`, if one is given. `dice` spread its retries.
     pub fn new(api: Api<K>, label: Option<&str>, cache: Cache<K>, dice: Dice) -> Self {
-        // Any version will do for the first list, as with client-go: the watch brings what it lacks.
-        let config = watcher::Config { label_selector: label.map(str::to_owned), ..watcher::Config::default() }
-            .any_semantic();
+        // As client-go does: any version will do for the first list, because the watch brings what it lacks. kube asks
+        // for a version only when it does not ask for pages.
+        let config = watcher::Config {
+            label_selector: label.map(str::to_owned),
+            list_semantic: watcher::ListSemantic::Any,
+            page_size: None,
+            ..watcher::Config::default()
+        };
         Self {
             stream: watcher(api, config).boxed(),
             cache,
