@@ -4,12 +4,16 @@
 //! with all dice thrown; [`run`] builds the world and lets time move; what happened is a [`trace::Trace`];
 //! a [`verdict::Verdict`] judges it, and a [`report::Report`] puts it into words. Each is a value handed on to the next.
 
+pub mod cli;
+pub mod oracle;
 pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod schedule;
+pub mod serve;
 pub mod trace;
 pub mod verdict;
+mod world;
 
 use baremetal_operator::regression::Regressions;
 use report::Report;

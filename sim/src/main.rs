@@ -1,1 +1,7 @@
-fn main() {}
+//! `bmsim`: see [`bmsim::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bmsim::cli::main()
+}

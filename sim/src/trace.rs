@@ -6,9 +6,9 @@
 //!
 //! | topic | subject | noted by | data |
 //! |---|---|---|---|
-//! | `timeline` | `zero` | the world | the prologue is over; `{"reached": false}` if its hosts never got there |
-//! | `step` | the step's line | the world | a step was taken |
-//! | `fault` | the step's line | the world | a fault is over: `{"touched": N}`, what it did to N requests or packets |
+//! | `timeline` | `zero` | the world | the prologue is over: `{"reached": true}` if every host came to its initial state |
+//! | `step` | the step's line | the world | a step is taken: [`Action::told`](crate::scenario::step::Action::told) |
+//! | `fault` | the step's line | the world | a fault is over, or the run is: `{"touched": N}`, it befell N requests or packets |
 //! | `kube` | `baremetalhosts/NAMESPACE/NAME` | the API server | the host as it is now: see [`view`] |
 //! | `node` | the node's name | Ironic | the node as it is now |
 //! | `power`, `disk` | the machine's name | the machines | the machine as it is now |
@@ -60,11 +60,10 @@ impl Trace {
             .unwrap_or_default()
     }
 
-    /// Whether the prologue brought every host to its initial state.
+    /// Whether the prologue brought every host to its initial state, so that the timeline could begin.
     pub fn began(&self) -> bool {
-        self.about("timeline")
-            .find(|(_, entry)| entry.subject == "zero")
-            .is_none_or(|(_, entry)| entry.data.get("reached") != Some(&serde_json::Value::Bool(false)))
+        let zero = self.entries().find(|(_, entry)| is_zero(entry));
+        zero.and_then(|(_, entry)| entry.data.get("reached")?.as_bool()).unwrap_or(true)
     }
 
     /// A moment as the time since the timeline's zero; `None` in the prologue.
@@ -76,4 +75,9 @@ impl Trace {
     pub fn date(&self, at: Instant) -> jiff::Timestamp {
         self.start.checked_add(at.0).unwrap_or(jiff::Timestamp::MAX)
     }
+}
+
+/// Whether a fact is the beginning of the timeline.
+pub(crate) fn is_zero(entry: &Entry) -> bool {
+    entry.topic == "timeline" && entry.subject == "zero"
 }

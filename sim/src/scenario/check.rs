@@ -1,6 +1,7 @@
 //! Makes a scenario valid, or finds its first mistake.
 
 mod expects;
+mod faults;
 mod steps;
 mod world;
 

@@ -180,7 +180,7 @@ impl fmt::Display for Selector {
 }
 
 /// A table as `kubectl get` prints it: columns at fixed places, at least two spaces between them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Table {
     /// The names of the columns.
     pub columns: Vec<String>,

@@ -133,7 +133,7 @@ fn list(words: &[&str]) -> String {
 }
 
 /// Reads serde's "unknown field `x`, expected one of `a`, `b`" for what was probably meant.
-fn suggest(message: &str) -> Option<String> {
+pub(super) fn suggest(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let word = quoted.next()?;

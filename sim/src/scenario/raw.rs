@@ -2,6 +2,8 @@
 //!
 //! No `flatten`, no untagged enums: serde's messages for them point nowhere.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -188,18 +190,30 @@ pub(super) struct Which {
     pub(super) host: Spanned<String>,
 }
 
-/// Something breaks, seen from its clients.
+/// Something breaks, seen from its clients: exactly one of `kind` (the network), `bmc`, `ironic`, `kube`, `image_cache`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
-    /// What breaks: a fault of the network by what its clients see.
-    #[schemars(with = "FaultKind")]
-    pub(super) kind: Spanned<FaultKind>,
-    /// Who is hard to reach: names on the network (`node-0-bmc`, `ironic`, `kube`, `operator`, an image cache), with
-    /// commas between them; `*` stands for any letters.
-    #[schemars(with = "String")]
-    pub(super) target: Spanned<String>,
-    /// For whom; everybody by default.
+    /// A fault of the network, by what clients see of it.
+    #[schemars(with = "Option<FaultKind>")]
+    pub(super) kind: Option<Spanned<FaultKind>>,
+    /// A fault of BMCs, e.g. `{ kind = "status", code = 503 }`.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub(super) bmc: Option<Spanned<toml::Value>>,
+    /// A fault of Ironic, e.g. `{ kind = "stall", on = { path = "/v1/nodes*" } }`.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub(super) ironic: Option<Spanned<toml::Value>>,
+    /// A fault of the Kubernetes API, e.g. `{ kind = "conflict" }`.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub(super) kube: Option<Spanned<toml::Value>>,
+    /// A fault of image caches, e.g. `{ kind = "status", code = 404 }`.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub(super) image_cache: Option<Spanned<toml::Value>>,
+    /// Who is hard to reach, or whose fault it is: names on the network (`node-0-bmc`, `ironic`, `kube`, `operator`, an
+    /// image cache), with commas between them; `*` stands for any letters. Not needed for `ironic` and `kube`.
+    #[schemars(with = "Option<String>")]
+    pub(super) target: Option<Spanned<String>>,
+    /// For `kind`: who finds the target hard to reach; everybody by default.
     #[schemars(with = "Option<String>")]
     pub(super) from: Option<Spanned<String>>,
     /// How long, e.g. `10s` or `5s..20s`; to the end by default.

@@ -2,9 +2,10 @@
 //!
 //! `D` is [`Range`] in a scenario and [`Duration`] in a schedule, where the dice are thrown.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     condition::Condition,
@@ -215,6 +216,46 @@ pub enum NetworkFault {
     Hold,
 }
 
+impl<D> Action<D> {
+    /// The BareMetalHosts whose spec or life a user changes by it.
+    pub fn edited_hosts(&self) -> &[String] {
+        match self {
+            Self::Create { hosts } | Self::Delete { hosts } | Self::Edit { hosts, .. } => hosts,
+            Self::Fault(_)
+            | Self::Restart(_)
+            | Self::Annotate { .. }
+            | Self::Secret { .. }
+            | Self::BmcPassword { .. }
+            | Self::MoveAway { .. }
+            | Self::Restore { .. } => &[],
+        }
+    }
+
+    /// What is noted of it in the journal, under the topic `step`: all but credentials.
+    pub fn told(&self) -> serde_json::Value {
+        match self {
+            Self::Fault(fault) => json!({ "action": "fault", "trouble": fault.trouble.to_string() }),
+            Self::Restart(restart) => {
+                json!({ "action": "restart", "pod": restart.pod, "lose_database": restart.lose_database })
+            }
+            Self::Create { hosts } => json!({ "action": "create", "hosts": hosts }),
+            Self::Delete { hosts } => json!({ "action": "delete", "hosts": hosts }),
+            Self::Edit { hosts, edit } => json!({ "action": "edit", "hosts": hosts, "edit": edit }),
+            Self::Annotate { hosts, key, value } => {
+                json!({ "action": "annotate", "hosts": hosts, "key": key, "value": value })
+            }
+            Self::Secret { hosts, .. } => json!({ "action": "secret", "hosts": hosts }),
+            Self::BmcPassword { hosts, .. } => json!({ "action": "bmc-password", "hosts": hosts }),
+            Self::MoveAway { caches, files } => {
+                json!({ "action": "move-away", "caches": caches, "files": files })
+            }
+            Self::Restore { caches, files } => {
+                json!({ "action": "restore", "caches": caches, "files": files })
+            }
+        }
+    }
+}
+
 /// `Some(None)` and `None` differ: absent, or `null`.
 mod nested {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -230,6 +271,36 @@ mod nested {
         deserializer: D,
     ) -> Result<Option<Option<T>>, D::Error> {
         Ok(Vec::<Option<T>>::deserialize(deserializer)?.into_iter().next())
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { targets, from, what } => {
+                write!(f, "{what}: {}", targets.join(", "))?;
+                from.iter().try_for_each(|from| write!(f, " for {}", from.join(", ")))
+            }
+            Self::Bmc { hosts, .. } => write!(f, "fault of the BMC of {}", hosts.join(", ")),
+            Self::Ironic { .. } => write!(f, "fault of Ironic"),
+            Self::Kube { .. } => write!(f, "fault of the Kubernetes API"),
+            Self::ImageCache { caches, .. } => write!(f, "fault of {}", caches.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for NetworkFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "unreachable",
+            Self::RequestsLost => "requests-lost",
+            Self::RepliesLost => "replies-lost",
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::Loss { .. } => "loss",
+            Self::Slow { .. } => "slow",
+            Self::Hold => "hold",
+        })
     }
 }
 

@@ -62,7 +62,11 @@ impl View {
         match entry.topic.as_str() {
             "kube" => host.take_resource(at, &entry.data),
             "node" => host.node = text_at(&entry.data, "provision_state").filter(|_| !is_gone(&entry.data)),
-            "power" => host.power = text_at(&entry.data, "to").map(|to| to == "on"),
+            "power" => {
+                if let Some(to) = text_at(&entry.data, "to") {
+                    host.power = Some(to == "on");
+                }
+            }
             _ => return None,
         }
         (*host != before).then_some(name)

@@ -5,15 +5,15 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::{Checker, steps::condition};
-use crate::scenario::{
-    expect::{Bound, Expect, Selector, Table, Wanted, Window},
-    history::Standing,
-    mistake::Mistake,
-    raw,
+use crate::{
+    scenario::{
+        expect::{Bound, Expect, Selector, Table, Wanted, Window},
+        history::Standing,
+        mistake::Mistake,
+        raw,
+    },
+    verdict::table::COLUMNS,
 };
-
-/// The columns that `kubectl get baremetalhosts` prints.
-pub(crate) const COLUMNS: &[&str] = &["NAME", "STATE", "CONSUMER", "ONLINE", "ERROR", "AGE"];
 
 /// Checks one expectation.
 pub(super) fn expect(checker: &Checker<'_>, written: &Spanned<raw::Expect>) -> Result<Expect, Mistake> {

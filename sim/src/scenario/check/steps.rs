@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 
-use super::Checker;
+use super::{Checker, faults};
 use crate::scenario::{
     condition::{Condition, ErrorWanted},
     history,
@@ -12,7 +12,7 @@ use crate::scenario::{
     pattern::Pattern,
     plan::{Initial, Password},
     raw,
-    step::{Action, Edit, Fault, NetworkFault, Pod, Restart, Step, Trigger, Trouble},
+    step::{Action, Edit, Pod, Restart, Step, Trigger},
     time::Range,
 };
 
@@ -78,7 +78,7 @@ fn action(checker: &Checker<'_>, written: &Spanned<raw::Step>) -> Result<Action<
     let raw = written.get_ref();
     let mut actions = Vec::new();
     if let Some(fault) = &raw.fault {
-        actions.push(self::fault(checker, fault)?);
+        actions.push(Action::Fault(faults::fault(checker, fault)?));
     }
     if let Some(restart) = &raw.restart {
         actions.push(self::restart(checker, restart)?);
@@ -115,54 +115,6 @@ fn action(checker: &Checker<'_>, written: &Spanned<raw::Step>) -> Result<Action<
             "give it one of `fault`, `restart`, `create`, `delete`, `edit`, `annotate`, `secret`, `bmc`, `image_cache`",
         )),
     }
-}
-
-fn fault(checker: &Checker<'_>, written: &Spanned<raw::Fault>) -> Result<Action<Range>, Mistake> {
-    let (raw, file) = (written.get_ref(), &checker.file);
-    let kind = *raw.kind.get_ref();
-    if let (Some(share), true) = (&raw.share, kind != raw::FaultKind::Loss) {
-        return Err(file.at(share, "`share` belongs to the fault `loss` alone"));
-    }
-    if let (Some(latency), true) = (&raw.latency, kind != raw::FaultKind::Slow) {
-        return Err(file.at(latency, "`latency` belongs to the fault `slow` alone"));
-    }
-    let what = match kind {
-        raw::FaultKind::Unreachable => NetworkFault::Unreachable,
-        raw::FaultKind::RequestsLost => NetworkFault::RequestsLost,
-        raw::FaultKind::RepliesLost => NetworkFault::RepliesLost,
-        raw::FaultKind::Refused => NetworkFault::Refused,
-        raw::FaultKind::Reset => NetworkFault::Reset,
-        raw::FaultKind::Hold => NetworkFault::Hold,
-        raw::FaultKind::Loss => match &raw.share {
-            Some(share) if *share.get_ref() > 0.0 && *share.get_ref() <= 1.0 => {
-                NetworkFault::Loss { share: *share.get_ref() }
-            }
-            Some(share) => {
-                return Err(file
-                    .at(share, format!("{} is not a share of packets to lose", share.get_ref()))
-                    .help("more than 0, and at most 1"));
-            }
-            None => return Err(file.at(&raw.kind, "how many packets are lost?").help("add `share = 0.1`")),
-        },
-        raw::FaultKind::Slow => match &raw.latency {
-            Some(latency) => NetworkFault::Slow { latency: file.span(latency)? },
-            None => {
-                return Err(file.at(&raw.kind, "by how much is it slower?").help("add `latency = \"2s\"`"));
-            }
-        },
-    };
-    let lasts = raw.lasts.as_ref().map(|lasts| checker.moments(lasts)).transpose()?;
-    if lasts.is_some_and(|lasts| lasts.least.is_zero()) {
-        let at = raw.lasts.as_ref().map_or_else(|| raw.kind.span(), Spanned::span);
-        return Err(file.at_bytes(at, "a fault of no length does nothing"));
-    }
-    let known = checker.plan.network_names();
-    let targets = file.names(&raw.target, "host on the network", known.iter().map(String::as_str))?;
-    let from = raw
-        .from
-        .as_ref()
-        .map(|from| file.names(from, "host on the network", known.iter().map(String::as_str)));
-    Ok(Action::Fault(Fault { trouble: Trouble::Network { targets, from: from.transpose()?, what }, lasts }))
 }
 
 fn restart(checker: &Checker<'_>, raw: &raw::Restart) -> Result<Action<Range>, Mistake> {

@@ -1,0 +1,55 @@
+//! `bmsim serve`.
+
+use std::path::PathBuf;
+
+use wire::Seed;
+
+use super::{BAD_INPUT, BadInput, FAILED, PASSED, WithRegressions, complain, say};
+use crate::{report::Report, scenario::Scenario, schedule::Schedule, serve, verdict};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    path: PathBuf,
+    /// The seed; the scenario's own by default
+    #[arg(long, value_name = "N")]
+    seed: Option<Seed>,
+    #[command(flatten)]
+    regressions: WithRegressions,
+    /// Where the kubeconfig is written
+    #[arg(long, value_name = "FILE", default_value = "bmsim.kubeconfig")]
+    kubeconfig: PathBuf,
+}
+
+/// Serves a scenario's world, and judges what happened in it.
+pub(super) fn serve(arguments: &Arguments) -> u8 {
+    let scenario = match Scenario::load(&arguments.path) {
+        Ok(scenario) => scenario,
+        Err(mistake) => {
+            complain(mistake);
+            return BAD_INPUT;
+        }
+    };
+    let (seed, regressions) = (arguments.seed.unwrap_or(scenario.seed), arguments.regressions.set());
+    let schedule = Schedule::draw(&scenario, seed, &regressions);
+    let options = serve::Options { kubeconfig: arguments.kubeconfig.clone() };
+    let trace = match serve::serve(schedule, &options) {
+        Ok(trace) => trace,
+        Err(error) => {
+            complain(BadInput::new(chain(&error)));
+            return BAD_INPUT;
+        }
+    };
+    let verdict = verdict::judge(&scenario, &regressions, &trace);
+    let report = Report::new(&scenario, seed, &regressions, trace, verdict);
+    say(&report.story());
+    say(&report.findings());
+    if report.passed() { PASSED } else { FAILED }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(format!("failed to {error}"), |text, cause| format!("{text}: {cause}"))
+}
