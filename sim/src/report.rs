@@ -139,7 +139,8 @@ fn finding(finding: &Finding) -> String {
         By::Oracle(name) => format!("oracle {name}"),
         By::Vacuous { line } => format!("line {line}, vacuous"),
     };
-    let at = finding.at.map(|at| format!(", at {}", Span(at))).unwrap_or_default();
+    let at = finding.at.filter(|_| !matches!(finding.seen, Seen::Table { .. }));
+    let at = at.map(|at| format!(", at {}", Span(at))).unwrap_or_default();
     let mut text = format!("{by}: {}{at}\n", finding.wanted);
     match &finding.seen {
         Seen::Words(words) => {

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use baremetal_operator::regression::Regression;
 use serde::{Deserialize, Serialize};
 
-use super::{condition::Condition, history::Standing, pattern::Pattern, time::Span};
+use super::{condition::Condition, history::Episode, pattern::Pattern, time::Span};
 
 /// One expectation.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +36,7 @@ pub enum Wanted {
         /// The hosts.
         hosts: Vec<String>,
         /// From the timeline's zero to the end of the run.
-        states: Vec<Standing>,
+        states: Vec<Episode>,
     },
     /// The condition holds for none of its hosts at any moment.
     Never {

@@ -136,6 +136,37 @@ impl FromStr for Standing {
     }
 }
 
+/// One element of an expected history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Episode {
+    /// The host stands so.
+    Is(Standing),
+    /// The two standings before come again, in their order, as often as they do: an error that is tried and comes back.
+    Again,
+}
+
+/// How [`Episode::Again`] is written.
+pub const AGAIN: &str = "...";
+
+/// The expected history in full: with as many repetitions as the actual one has at their place. It is met if both are
+/// equal.
+pub fn unfold(expected: &[Episode], actual: &[&Standing]) -> Vec<Standing> {
+    let mut full: Vec<Standing> = Vec::new();
+    for episode in expected {
+        match episode {
+            Episode::Is(standing) => full.push(standing.clone()),
+            Episode::Again => {
+                let pair: Vec<Standing> = full.iter().rev().take(2).rev().cloned().collect();
+                let follows = |full: &Vec<Standing>| actual.get(full.len()..full.len() + 2);
+                while pair.len() == 2 && follows(&full).is_some_and(|next| next.iter().copied().eq(&pair)) {
+                    full.extend(pair.iter().cloned());
+                }
+            }
+        }
+    }
+    full
+}
+
 impl Serialize for Standing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -173,6 +204,27 @@ mod tests {
             "registering ! registration error"
         );
         assert_eq!(Standing::of("available", "OK", "").to_string(), "available");
+    }
+
+    #[test]
+    fn a_pair_comes_again_as_often_as_it_does() {
+        let standings =
+            |words: &[&str]| words.iter().map(|word| word.parse().expect(word)).collect::<Vec<Standing>>();
+        let (fine, error) = ("provisioned", "provisioned ! provisioned registration error");
+        let [is_fine, is_error] = [fine, error].map(|word| Episode::Is(word.parse().expect(word)));
+        let expected = [is_fine.clone(), is_error, is_fine, Episode::Again];
+        for (actual, met) in [
+            (&[fine, error, fine][..], true),
+            (&[fine, error, fine, error, fine, error, fine], true),
+            (&[fine], false),
+            (&[fine, error], false),
+            (&[fine, error, fine, error], false),
+            (&[fine, error, fine, "deprovisioning"], false),
+        ] {
+            let actual = standings(actual);
+            let unfolded = unfold(&expected, &actual.iter().collect::<Vec<_>>());
+            assert_eq!(unfolded == actual, met, "{actual:?}");
+        }
     }
 
     #[test]

@@ -85,11 +85,17 @@ impl Mistake {
     pub(super) fn of_toml(shown: &str, text: &str, error: &toml::de::Error) -> Self {
         let message = error.message().trim().replace('\n', ", ");
         let span = error.span().unwrap_or(0..0);
-        let suggestion = suggest(&message);
-        let mistake = Self::at(shown, text, span, message);
-        match suggestion {
-            Some(suggestion) => mistake.help(suggestion),
-            None => mistake,
+        Self::of_serde(shown, text, span, &message)
+    }
+
+    /// What serde found. If it is clear what was meant, that says more than all that could have been.
+    pub(super) fn of_serde(shown: &str, text: &str, span: Range<usize>, message: &str) -> Self {
+        match suggest(message) {
+            Some(suggestion) => {
+                let short = message.split_once(", expected").map_or(message, |(short, _)| short);
+                Self::at(shown, text, span, short).help(suggestion)
+            }
+            None => Self::at(shown, text, span, message),
         }
     }
 
@@ -133,7 +139,7 @@ fn list(words: &[&str]) -> String {
 }
 
 /// Reads serde's "unknown field `x`, expected one of `a`, `b`" for what was probably meant.
-pub(super) fn suggest(message: &str) -> Option<String> {
+fn suggest(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let word = quoted.next()?;

@@ -436,7 +436,8 @@ pub(super) struct History {
     /// Names, with commas between them; `*` stands for any letters. Each must have this history.
     #[schemars(with = "String")]
     pub(super) host: Spanned<String>,
-    /// Each as `STATE`, `STATE ! ERROR TYPE` or `STATE (OPERATIONAL STATUS)`. A host without a state yet is left out.
+    /// Each as `STATE`, `STATE ! ERROR TYPE` or `STATE (OPERATIONAL STATUS)`; `gone` for a deleted host. A host without a
+    /// state yet is left out. `...` stands for the two before it, again and again.
     #[schemars(with = "Vec<String>")]
     pub(super) states: Vec<Spanned<String>>,
 }

@@ -65,6 +65,7 @@ pub fn parse(text: &str) -> Result<Duration, TimeError> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         if number.is_empty() {
@@ -170,7 +171,7 @@ mod tests {
             ("250ms", 250),
             ("1.5s", 1_500),
             ("1h30m", 5_400_000),
-            ("1h 30m", 5_400_000),
+            ("1h 30 m", 5_400_000),
             ("2d", 172_800_000),
             (" 5min ", 300_000),
         ] {
@@ -185,7 +186,8 @@ mod tests {
             ("", Empty),
             ("-10s", Negative),
             ("10", NoUnit("10".into())),
-            ("10 parsecs", Number("parsecs".into())),
+            ("10 parsecs", Unit("parsecs".into())),
+            ("10 20s", NoUnit("10".into())),
             ("10parsecs", Unit("parsecs".into())),
             ("s", Number("s".into())),
             ("1..2s", Backwards),

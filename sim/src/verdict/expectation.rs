@@ -7,7 +7,7 @@ use crate::{
     scenario::{
         condition::Condition,
         expect::{Bound, Expect, Selector, Table, Wanted, Window},
-        history::Standing,
+        history::{Episode, Standing, unfold},
         time::Span,
     },
     trace::{
@@ -41,19 +41,21 @@ fn words(at: Duration, text: String) -> Found {
     (Some(at), Seen::Words(text))
 }
 
-fn histories(trace: &Trace, hosts: &[String], states: &[Standing]) -> Vec<Found> {
+fn histories(trace: &Trace, hosts: &[String], states: &[Episode]) -> Vec<Found> {
     let seen = history::histories(trace);
     let mut found = Vec::new();
     for host in hosts {
         let actual = seen.get(host).cloned().unwrap_or_default();
-        if actual.standings().eq(states) {
+        let expected = unfold(states, &actual.standings().collect::<Vec<_>>());
+        if actual.standings().eq(&expected) {
             continue;
         }
         // The moment of the first chapter that differs, or of the end if some are missing.
-        let same = actual.standings().zip(states).take_while(|(actual, expected)| actual == expected).count();
+        let same =
+            actual.standings().zip(&expected).take_while(|(actual, expected)| actual == expected).count();
         let at = actual.chapters().get(same).map(|chapter| chapter.since);
         let at = at.or_else(|| trace.on_timeline(trace.end));
-        found.push((at, Seen::History { host: host.clone(), expected: states.to_vec(), actual }));
+        found.push((at, Seen::History { host: host.clone(), expected, actual }));
     }
     found
 }

@@ -8,7 +8,7 @@ use super::{Checker, steps::condition};
 use crate::{
     scenario::{
         expect::{Bound, Expect, Selector, Table, Wanted, Window},
-        history::Standing,
+        history::{AGAIN, Episode, Standing},
         mistake::Mistake,
         raw,
     },
@@ -104,16 +104,26 @@ fn window(checker: &Checker<'_>, raw: &raw::Expect) -> Result<Window, Mistake> {
 fn history(checker: &Checker<'_>, raw: &raw::History) -> Result<Wanted, Mistake> {
     let file = &checker.file;
     let hosts = checker.hosts(&raw.host)?;
-    let mut states: Vec<Standing> = Vec::new();
+    let mut states: Vec<Episode> = Vec::new();
     for written in &raw.states {
-        let state: Standing = written
+        if written.get_ref() == AGAIN {
+            if states.len() < 2 || states.contains(&Episode::Again) {
+                return Err(file
+                    .at(written, "`...` repeats the two states before it")
+                    .help("it stands once, after two states or more"));
+            }
+            states.push(Episode::Again);
+            continue;
+        }
+        let standing: Standing = written
             .get_ref()
             .parse()
             .map_err(|error| Mistake::of_word(file.shown, file.text, written.span(), &error))?;
-        if states.last() == Some(&state) {
+        let standing = Episode::Is(standing);
+        if states.last() == Some(&standing) {
             return Err(file.at(written, "a history holds changes; this is the state before it"));
         }
-        states.push(state);
+        states.push(standing);
     }
     Ok(Wanted::History { hosts, states })
 }

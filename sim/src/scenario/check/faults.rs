@@ -167,12 +167,6 @@ fn read<F: DeserializeOwned>(
     written: &Spanned<toml::Value>,
     value: &Value,
 ) -> Result<F, Mistake> {
-    F::deserialize(value).map_err(|error| {
-        let message = error.to_string();
-        let mistake = checker.file.at(written, message.clone());
-        match crate::scenario::mistake::suggest(&message) {
-            Some(suggestion) => mistake.help(suggestion),
-            None => mistake,
-        }
-    })
+    let (shown, text) = (checker.file.shown, checker.file.text);
+    F::deserialize(value).map_err(|error| Mistake::of_serde(shown, text, written.span(), &error.to_string()))
 }
