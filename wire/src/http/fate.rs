@@ -115,7 +115,7 @@ impl http_body::Body for FatedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.size.clone()
+        self.size
     }
 }
 
