@@ -193,7 +193,7 @@ impl Conductor {
     /// Removes a node.
     pub(crate) fn remove(&self, node: &Node) {
         self.database().tables().remove_node(node.uuid);
-        self.host().note("node", &node.label(), json!({ "deleted": true }));
+        self.host().note("node", &node.label(), json!({ "event": "deleted" }));
     }
 
     /// Notes a node that is new.

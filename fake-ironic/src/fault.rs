@@ -1,7 +1,8 @@
 //! What can be broken about Ironic itself, as a scenario names it.
 //!
 //! Faults are named by what a client sees and begin and end when the scenario says. How often each one changed
-//! anything is counted, so that a fault that touched nothing shows.
+//! anything is counted, so that a fault that touched nothing shows. Losing the database is no fault but an event:
+//! [`Database::lose`](crate::Database::lose).
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +16,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
-    /// The database is lost at the moment the fault begins; Ironic goes on with an empty one.
-    DatabaseLost,
     /// Requests are answered with an error status; nothing is done.
     Status {
         /// The HTTP status, 400 to 599.
@@ -132,13 +131,6 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a touch of a fault that takes effect outside.
-    pub(crate) fn touch(&self, id: &str) {
-        if let Some(record) = self.records().get_mut(id) {
-            record.touched += 1;
-        }
-    }
-
     /// What becomes of a request; `None`: what should.
     pub(crate) fn judge(&self, method: &Method, path: &str) -> Option<Verdict> {
         let mut verdict = None;
@@ -150,7 +142,7 @@ impl Faults {
                 Fault::Stall { on } => (on, Verdict::Stall),
                 Fault::Reset { on } => (on, Verdict::Reset),
                 Fault::LoseAnswer { on } => (on, Verdict::LoseAnswer),
-                Fault::DatabaseLost | Fault::LockHeld { .. } => continue,
+                Fault::LockHeld { .. } => continue,
             };
             if !requests.covers(method, path) {
                 continue;
@@ -176,7 +168,6 @@ impl Faults {
                     record.touched += u64::from(counts);
                 }
                 Fault::LockHeld { .. }
-                | Fault::DatabaseLost
                 | Fault::Status { .. }
                 | Fault::Stall { .. }
                 | Fault::Reset { .. }
@@ -241,7 +232,6 @@ mod tests {
     #[test]
     fn faults_are_data() {
         for (text, fine) in [
-            (json!({ "kind": "database-lost" }), true),
             (json!({ "kind": "status", "code": 503, "on": { "method": "PUT", "count": 1 } }), true),
             (json!({ "kind": "lose-answer", "on": { "path": "/v1/nodes" } }), true),
             (json!({ "kind": "lock-held", "node": "*" }), true),

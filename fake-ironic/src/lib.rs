@@ -9,7 +9,7 @@ mod agent_client;
 mod api;
 mod boot_server;
 mod conductor;
-mod database;
+pub mod database;
 mod driver;
 mod failure;
 pub mod fault;
@@ -23,5 +23,6 @@ pub mod state;
 mod view;
 
 pub use database::Database;
+pub use fault::{Fault, Faults};
 pub use server::{API_PORT, Ironic};
 pub use settings::Settings;

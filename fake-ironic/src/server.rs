@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use serde_json::json;
 use wire::Host;
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     boot_server,
     conductor::Conductor,
     database::Database,
-    fault::{Fault, FaultError, Faults},
+    fault::Faults,
     settings::Settings,
 };
 
@@ -31,50 +32,37 @@ impl Ironic {
         Self { settings: Arc::new(settings), database, faults: Faults::default() }
     }
 
-    /// Its database, which outlives the process.
-    pub fn database(&self) -> &Database {
-        &self.database
+    /// The same, with these faults. They may be shared with an Ironic that ran before.
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
     }
 
-    /// Begins a fault under an id of the caller's.
-    pub fn begin(&self, id: &str, fault: Fault) -> Result<(), FaultError> {
-        let loses = fault == Fault::DatabaseLost;
-        self.faults.begin(id, fault)?;
-        if loses {
-            if self.database.node_count() > 0 {
-                self.faults.touch(id);
-            }
-            self.database.lose();
-        }
-        Ok(())
-    }
-
-    /// Ends a fault.
-    pub fn end(&self, id: &str) {
-        self.faults.end(id);
-    }
-
-    /// How often a fault changed anything, so far or until it ended.
-    pub fn touched(&self, id: &str) -> u64 {
-        self.faults.touched(id)
-    }
-
-    /// Runs on a host for as long as that lives: cleans up after a predecessor, then serves the API on port
-    /// [`API_PORT`] and boot files on port 6180. Returns only if a port cannot be had. After a crash it is called
-    /// again on the restarted host; what was in memory alone is then gone.
-    pub async fn serve(&self, host: Host) -> io::Result<()> {
-        let conductor =
-            Conductor::new(host.clone(), Arc::clone(&self.settings), self.database.clone(), self.faults.clone());
-        conductor.start_up();
-        conductor.start_rounds();
-        let boot_listener = host.listen(boot_server::PORT).await?;
-        let boot_files = conductor.driver().boot_server_router();
-        let boot_host = host.clone();
-        drop(host.spawn(async move {
-            if let Err(error) = wire::http::serve_on(&boot_host, &boot_listener, boot_files).await {
-                tracing::warn!(%error, "the boot server ended");
+    /// Starts on a host, where it runs for as long as that lives: cleans up after a predecessor, then serves the API
+    /// on port [`API_PORT`] and boot files on port 6180. After a crash it is called again with the restarted host;
+    /// what was in memory alone is then gone. Must be called within a tokio runtime.
+    pub fn serve(&self, host: Host) {
+        let (settings, database) = (Arc::clone(&self.settings), self.database.clone());
+        let conductor = Conductor::new(host.clone(), settings, database, self.faults.clone());
+        drop(host.clone().spawn(async move {
+            if let Err(error) = run(&host, conductor).await {
+                tracing::error!(host = host.name(), %error, "Ironic ended");
+                host.note("ironic", host.name(), json!({ "event": "ended", "error": error.to_string() }));
             }
         }));
-        wire::http::serve(&host, API_PORT, Api::new(conductor).router()).await
     }
+}
+
+/// Returns only if a port cannot be had.
+async fn run(host: &Host, conductor: Conductor) -> io::Result<()> {
+    let boot_listener = host.listen(boot_server::PORT).await?;
+    let api_listener = host.listen(API_PORT).await?;
+    conductor.start_up();
+    conductor.start_rounds();
+    let (boot_host, boot_files) = (host.clone(), conductor.driver().boot_server_router());
+    drop(host.spawn(async move {
+        if let Err(error) = wire::http::serve_on(&boot_host, &boot_listener, boot_files).await {
+            tracing::error!(host = boot_host.name(), %error, "the boot server ended");
+        }
+    }));
+    wire::http::serve_on(host, &api_listener, Api::new(conductor).router()).await
 }
