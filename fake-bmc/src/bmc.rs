@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{sync::Notify, task::AbortHandle};
-use wire::{Host, Instant, Scope, Seed};
+use wire::{Host, Instant, Scope, Seed, Task};
 
 use crate::{
     MacAddress,
@@ -61,6 +61,9 @@ impl Bmc {
     pub fn new(config: Config) -> Self {
         let inventory = config.whole_inventory();
         let uuid = inventory.uuid.unwrap_or_default();
+        // IPMI sends a GUID's last byte first (20.8).
+        let mut guid = uuid.into_bytes();
+        guid.reverse();
         let Config {
             name,
             mac,
@@ -86,7 +89,7 @@ impl Bmc {
             name,
             mac,
             system_id: system_id.unwrap_or_else(|| uuid.to_string()),
-            guid: uuid.into_bytes(),
+            guid,
             protocol,
             boot_server,
             state: Mutex::new(State {
@@ -98,35 +101,43 @@ impl Bmc {
         }))
     }
 
-    /// Runs the BMC on `bmc_host`, Redfish on TCP port 80 and IPMI on UDP port 623, for as long as that host lives;
-    /// returns only when a port cannot be had. The first call also sets the machine going on `machine_host`, the
-    /// network of its NIC, where its ramdisks run too.
+    /// Starts the BMC on `bmc_host`, Redfish on TCP port 80 and IPMI on UDP port 623; it runs for as long as that host
+    /// lives. The first call also sets the machine going on `machine_host`, the network of its NIC, where its ramdisks
+    /// run too.
     ///
     /// After the BMC's host has crashed this is to be called anew. The machine has been running on meanwhile; the
     /// BMC has lost its sessions and its virtual media.
-    pub async fn serve(
+    ///
+    /// The returned task ends only when a port cannot be had; it may be dropped.
+    pub fn serve(
         &self,
         bmc_host: Host,
         machine_host: Host,
         software: Arc<dyn Software>,
-    ) -> io::Result<()> {
+    ) -> Task<io::Result<()>> {
         self.plug_in(&bmc_host, &machine_host, software);
+        let bmc = self.clone();
+        bmc_host.clone().spawn(async move {
+            let ended = bmc.answer(&bmc_host).await;
+            if let Err(error) = &ended {
+                tracing::error!(bmc = bmc_host.name(), %error, "cannot serve");
+            }
+            ended
+        })
+    }
+
+    async fn answer(&self, host: &Host) -> io::Result<()> {
         let redfish = async {
             match self.0.protocol.has_redfish() {
                 true => {
-                    wire::http::serve(
-                        &bmc_host,
-                        redfish::PORT,
-                        redfish::router(self.clone(), bmc_host.clone()),
-                    )
-                    .await
+                    wire::http::serve(host, redfish::PORT, redfish::router(self.clone(), host.clone())).await
                 }
                 false => std::future::pending().await,
             }
         };
         let ipmi = async {
             match self.0.protocol.has_ipmi() {
-                true => lan::serve(self, &bmc_host).await,
+                true => lan::serve(self, host).await,
                 false => std::future::pending().await,
             }
         };
@@ -258,12 +269,14 @@ impl Bmc {
 /// Lets a machine live: waits for what is due, and does in the world what comes out of it.
 async fn drive(bmc: Bmc, host: Host, software: Arc<dyn Software>) {
     let mut running = Running::new(&host);
+    software.power(&host, bmc.power() != Power::Off);
     loop {
         let (events, due) =
             bmc.with(|controller, _| (controller.machine.take_events(), controller.machine.due()));
         for event in events {
             match event {
                 Event::Note { topic, data } => host.note(topic, bmc.name(), data),
+                Event::Supply { on } => software.power(&host, on),
                 Event::Stop => {
                     running.scope.end();
                     running = Running::new(&host);

@@ -91,11 +91,12 @@ impl Config {
         inventory
     }
 
-    /// The same machine has the same UUID in every world, so that it can be named in a BMC's address beforehand.
+    /// The same machine has the same UUID in every world, so that it can be named in a BMC's address beforehand. It
+    /// is one of version 5, which clients that guess an IPMI GUID's byte order recognize.
     fn derived_uuid(&self) -> Uuid {
         let digest = Sha256::new().chain_update(self.mac.octets()).chain_update(&self.name).finalize();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
-        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+        uuid::Builder::from_sha1_bytes(bytes).into_uuid()
     }
 }

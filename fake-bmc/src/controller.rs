@@ -180,10 +180,8 @@ impl Controller {
 
     /// The completion code that a fault puts in place of a command's answer.
     pub(crate) fn ipmi_completion(&mut self, seen: &Seen<'_>) -> Option<u8> {
-        match self.faults.strike(Place::IpmiCommand, seen) {
-            Some(Fault::IpmiCompletion { code, .. }) => Some(*code),
-            _ => None,
-        }
+        let struck = self.faults.strike(Place::IpmiCommand, seen);
+        if let Some(Fault::IpmiCompletion { code, .. }) = struck { Some(*code) } else { None }
     }
 
     /// Whether a fault keeps a datagram from being answered.

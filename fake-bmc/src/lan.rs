@@ -145,7 +145,7 @@ impl Lan<'_> {
             BootOption::SetInProgress(state) => self.options.progress = *state,
             BootOption::ValidBitClearing(keep) => self.options.keep = *keep,
             BootOption::Acknowledge { mask, data } => {
-                self.options.acknowledged = self.options.acknowledged & !mask | data & mask;
+                self.options.acknowledged = (self.options.acknowledged & !mask) | (data & mask);
             }
             BootOption::Flags(flags) => {
                 let Ok(source) = source(flags.device) else {
@@ -223,7 +223,7 @@ fn device_id(version: &str) -> DeviceId {
     DeviceId {
         device: 0x20,
         revision: 0x01,
-        firmware: (major, minor / 10 << 4 | minor % 10),
+        firmware: (major, ((minor / 10) << 4) | (minor % 10)),
         version: 0x02,
         // A chassis device, and nothing that keeps sensors, records or events.
         support: 0x80,

@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Load { boot: u64, what: Load },
     /// A ramdisk is up: its software begins.
     Start { boot: u64, ramdisk: Ramdisk },
+    /// The power is there, or is gone.
+    Supply { on: bool },
     /// Whatever was running or loading is no more.
     Stop,
 }
@@ -372,6 +374,7 @@ impl Machine {
             Supply::Off => {}
             Supply::PoweringOn { .. } => {
                 self.supply_becomes(Supply::On);
+                self.events.push(Event::Supply { on: true });
                 self.start_self_test(now);
             }
             Supply::PoweringOff { then_on, .. } => {
@@ -434,6 +437,8 @@ impl Machine {
             Supply::Off => {}
             Supply::PoweringOff { until, .. } => self.supply = Supply::PoweringOff { until, then_on },
             Supply::PoweringOn { .. } | Supply::On => {
+                // First, so that what stops has no network any more to take its leave on.
+                self.events.push(Event::Supply { on: false });
                 self.stop();
                 let until = now + self.timings.power_off.draw(&mut self.dice);
                 self.supply_becomes(Supply::PoweringOff { until, then_on });
@@ -510,3 +515,6 @@ pub(crate) fn without_login(url: &str) -> String {
         None => shown.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,10 @@ pub trait Software: Send + Sync + 'static {
         host: Host,
         parameters: BTreeMap<String, String>,
     ) -> BoxFuture<'static, ()>;
+
+    /// The machine with this network is set going, gets power, or loses it. A world can take a dead machine off its
+    /// network here, so that its peers get no answer at all rather than that nothing listens.
+    fn power(&self, _host: &Host, _on: bool) {}
 }
 
 /// Ramdisks that do nothing at all.

@@ -42,24 +42,29 @@ pub(super) fn patch(
     present: &Value,
     wanted: &Object,
 ) -> Result<(), Problem> {
-    let changeable = match resource {
-        Resource::System => "Boot",
-        Resource::SecureBoot => "SecureBootEnable",
-        _ => return Err(Problem::MethodNotAllowed),
-    };
-    for name in wanted.keys().filter(|name| *name != changeable && !name.starts_with("@odata.")) {
+    if *resource == Resource::System {
+        let value = the_one_change(present, wanted, "Boot")?;
+        let members = value.as_object().ok_or_else(|| wrong_type("Boot", value))?;
+        let settings = boot_settings(controller.machine.boot(), &present["Boot"], members)?;
+        controller.set_boot(settings);
+        Ok(())
+    } else if *resource == Resource::SecureBoot {
+        let value = the_one_change(present, wanted, "SecureBootEnable")?;
+        let enable = value.as_bool().ok_or_else(|| wrong_type("SecureBootEnable", value))?;
+        controller.machine.set_secure_boot(enable);
+        Ok(())
+    } else {
+        Err(Problem::MethodNotAllowed)
+    }
+}
+
+/// The new value of the one property that can be changed; it must be there, and no other may.
+fn the_one_change<'a>(present: &Value, wanted: &'a Object, changeable: &str) -> Result<&'a Value, Problem> {
+    let other = wanted.keys().find(|name| *name != changeable && !name.starts_with("@odata."));
+    if let Some(name) = other {
         return Err(not_changeable(present, name));
     }
-    let value = wanted.get(changeable).ok_or(Problem::NoOperation)?;
-    if *resource == Resource::SecureBoot {
-        let enable = value.as_bool().ok_or_else(|| wrong_type(changeable, value))?;
-        controller.machine.set_secure_boot(enable);
-    } else {
-        let wanted = value.as_object().ok_or_else(|| wrong_type(changeable, value))?;
-        let settings = boot_settings(controller.machine.boot(), &present["Boot"], wanted)?;
-        controller.set_boot(settings);
-    }
-    Ok(())
+    wanted.get(changeable).ok_or(Problem::NoOperation)
 }
 
 fn boot_settings(held: &BootSettings, present: &Value, wanted: &Object) -> Result<BootSettings, Problem> {
@@ -117,17 +122,16 @@ pub(super) fn act(
     parameters: &Object,
     now: Instant,
 ) -> Result<(), Problem> {
-    match resource {
-        Resource::SystemReset => reset(controller, parameters, now),
-        Resource::InsertMedia(_, slot) => insert(controller, *slot, parameters),
-        Resource::EjectMedia(_, slot) => {
-            if let Some(name) = parameters.keys().next() {
-                return Err(Problem::ActionParameterUnknown { action: EJECT, name: name.clone() });
-            }
-            controller.machine.eject(*slot, By::Redfish);
-            Ok(())
-        }
-        _ => Err(Problem::MethodNotAllowed),
+    if *resource == Resource::SystemReset {
+        reset(controller, parameters, now)
+    } else if let Resource::InsertMedia(_, slot) = resource {
+        insert(controller, *slot, parameters)
+    } else if let Resource::EjectMedia(_, slot) = resource {
+        check_names(EJECT, parameters, &[])?;
+        controller.machine.eject(*slot, By::Redfish);
+        Ok(())
+    } else {
+        Err(Problem::MethodNotAllowed)
     }
 }
 

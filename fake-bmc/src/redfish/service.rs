@@ -142,19 +142,16 @@ pub(super) fn answer(
     match try_answer(controller, request, around) {
         Ok(answer) => finish(answer),
         Err(problem) => {
-            let mut answer = finish(Answer::problem(&problem));
-            match problem {
-                Problem::Unauthorized => {
-                    answer = answer.with(header::WWW_AUTHENTICATE, "Basic realm=\"redfish\"")
-                }
-                Problem::MethodNotAllowed => {
-                    if let Some(resource) = path::find(request.path, around.id) {
-                        answer = answer.with(header::ALLOW, &allowed(&resource));
-                    }
-                }
-                _ => {}
+            let answer = finish(Answer::problem(&problem));
+            if problem == Problem::Unauthorized {
+                return answer.with(header::WWW_AUTHENTICATE, "Basic realm=\"redfish\"");
             }
-            answer
+            match path::find(request.path, around.id) {
+                Some(resource) if problem == Problem::MethodNotAllowed => {
+                    answer.with(header::ALLOW, &allowed(&resource))
+                }
+                Some(_) | None => answer,
+            }
         }
     }
 }
@@ -202,12 +199,10 @@ fn try_answer(
             change::patch(controller, &resource, &present, &object(request.body)?)?;
             Ok(Answer::new(StatusCode::NO_CONTENT, Body::Nothing))
         }
-        Method::DELETE => match &resource {
-            Resource::Session(id) if controller.close_session(id) => {
-                Ok(Answer::new(StatusCode::NO_CONTENT, Body::Nothing))
-            }
-            _ => Err(not_found()),
-        },
+        Method::DELETE => {
+            let closed = matches!(&resource, Resource::Session(id) if controller.close_session(id));
+            if closed { Ok(Answer::new(StatusCode::NO_CONTENT, Body::Nothing)) } else { Err(not_found()) }
+        }
         Method::POST if resource == Resource::Sessions => log_in(controller, &object(request.body)?, around),
         Method::POST => {
             // sushy sends no body with EjectMedia; an action without parameters needs none.
