@@ -3,12 +3,14 @@
 //! Property names and types are those of the DMTF schemas named in each `@odata.type`. A property that this machine
 //! has nothing to say about is left out rather than sent empty.
 
+mod parts;
+
 use serde_json::{Value, json};
 
+use self::parts::drive_id;
 use super::path::{CONTROLLER, Owner, Resource};
 use crate::{
     controller::{Controller, SESSION_TIMEOUT, Session},
-    inventory::{Disk, Nic},
     machine::{BootMode, BootSettings, BootSource, Hold, Power, Progress, Slot},
 };
 
@@ -242,100 +244,8 @@ impl View<'_> {
         system
     }
 
-    fn ethernet_interface(&self, nic: &Nic) -> Value {
-        json!({
-            "@odata.id": format!("{}/EthernetInterfaces/{}", self.system_uri(), nic.name),
-            "@odata.type": "#EthernetInterface.v1_6_0.EthernetInterface",
-            "Id": nic.name,
-            "Name": format!("NIC {}", nic.name),
-            "MACAddress": nic.mac,
-            "PermanentMACAddress": nic.mac,
-            "SpeedMbps": nic.speed_mbps,
-            "LinkStatus": if nic.link { "LinkUp" } else { "NoLink" },
-            "Status": ok(),
-        })
-    }
-
     fn sockets(&self) -> u32 {
         self.controller.machine.inventory().processors.sockets
-    }
-
-    fn processor(&self, name: &str) -> Value {
-        let processors = &self.controller.machine.inventory().processors;
-        let (architecture, instructions) = match processors.architecture.as_str() {
-            "aarch64" => ("ARM", "ARM-A64"),
-            "ppc64le" => ("Power", "PowerISA"),
-            "x86_64" => ("x86", "x86-64"),
-            _ => ("OEM", "OEM"),
-        };
-        json!({
-            "@odata.id": format!("{}/Processors/{name}", self.system_uri()),
-            "@odata.type": "#Processor.v1_11_0.Processor",
-            "Id": name,
-            "Name": format!("Processor {name}"),
-            "Socket": name,
-            "ProcessorType": "CPU",
-            "ProcessorArchitecture": architecture,
-            "InstructionSet": instructions,
-            "Model": processors.model,
-            "MaxSpeedMHz": processors.frequency_mhz,
-            "TotalCores": processors.cores,
-            "TotalThreads": processors.cores.saturating_mul(processors.threads),
-            "Status": ok(),
-        })
-    }
-
-    fn simple_storage(&self) -> Value {
-        let disks = &self.controller.machine.inventory().disks;
-        let device = |disk: &Disk| {
-            json!({
-                "Name": disk.name,
-                "Manufacturer": disk.vendor,
-                "Model": disk.model,
-                "CapacityBytes": disk.size_bytes,
-                "Status": ok(),
-            })
-        };
-        json!({
-            "@odata.id": format!("{}/SimpleStorage/{CONTROLLER}", self.system_uri()),
-            "@odata.type": "#SimpleStorage.v1_3_0.SimpleStorage",
-            "Id": CONTROLLER,
-            "Name": "Disk Controller",
-            "Status": ok(),
-            "Devices": disks.iter().map(device).collect::<Vec<_>>(),
-        })
-    }
-
-    fn storage(&self) -> Value {
-        let uri = format!("{}/Storage/{CONTROLLER}", self.system_uri());
-        let disks = &self.controller.machine.inventory().disks;
-        let drives: Vec<Value> =
-            disks.iter().map(|disk| link(format!("{uri}/Drives/{}", drive_id(disk)))).collect();
-        json!({
-            "@odata.id": uri,
-            "@odata.type": "#Storage.v1_8_0.Storage",
-            "Id": CONTROLLER,
-            "Name": "Disk Controller",
-            "Status": ok(),
-            "Drives@odata.count": drives.len(),
-            "Drives": drives,
-        })
-    }
-
-    fn drive(&self, disk: &Disk) -> Value {
-        let id = drive_id(disk);
-        json!({
-            "@odata.id": format!("{}/Storage/{CONTROLLER}/Drives/{id}", self.system_uri()),
-            "@odata.type": "#Drive.v1_9_0.Drive",
-            "Id": id,
-            "Name": disk.name,
-            "Manufacturer": disk.vendor,
-            "Model": disk.model,
-            "SerialNumber": disk.serial_number,
-            "CapacityBytes": disk.size_bytes,
-            "MediaType": if disk.rotational { "HDD" } else { "SSD" },
-            "Status": ok(),
-        })
     }
 
     fn secure_boot(&self) -> Value {
@@ -460,11 +370,6 @@ pub(super) fn session(session: &Session) -> Value {
         "UserName": session.username,
         "Password": null,
     })
-}
-
-/// A disk's name without the directory: `/dev/sda` is `sda`.
-fn drive_id(disk: &Disk) -> &str {
-    disk.name.rsplit('/').next().unwrap_or(&disk.name)
 }
 
 fn image_name(image: &str) -> &str {

@@ -215,3 +215,15 @@ fn nobody_touches_an_idle_machine() {
         }
     });
 }
+
+#[test]
+fn the_same_world_happens_the_same_way() {
+    let hash = || {
+        world(config(), Recorder::default(), |world| async move {
+            serve_files(&world, "ironic", &[("/boot.iso", image("do=install"))]);
+            boot_cd(&world).await;
+            world.sleep(300).await;
+        })
+    };
+    assert_eq!(hash(), hash());
+}

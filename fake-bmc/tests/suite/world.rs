@@ -12,7 +12,7 @@ use fake_bmc::{Bmc, Config, Credentials, DiskContent, MacAddress, Power, Protoco
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use wire::{
-    BoxFuture, Host, Seed,
+    BoxFuture, Host,
     http::{Client, Error, Timeouts},
 };
 
@@ -39,14 +39,14 @@ pub(crate) struct World {
     journal: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
-/// Runs `story` in a world with a served BMC.
-pub(crate) fn world<F, Fut>(config: Config, software: impl Software, story: F)
+/// Runs `story` in a world with a served BMC, and gives the hash of all that happened.
+pub(crate) fn world<F, Fut>(config: Config, software: impl Software, story: F) -> String
 where
     F: FnOnce(World) -> Fut + Send + 'static,
     Fut: Future<Output = ()>,
 {
     let software: Arc<dyn Software> = Arc::new(software);
-    engine::simulate(Seed(1), |net| async move {
+    let outcome = engine::run(engine::Config::default(), |net| async move {
         let journal = Arc::new(Mutex::new(Vec::new()));
         net.observe({
             let journal = Arc::clone(&journal);
@@ -60,6 +60,10 @@ where
         world.serve();
         story(world).await;
     });
+    if let Some(failure) = outcome.failure {
+        panic!("{failure}");
+    }
+    outcome.hash
 }
 
 impl World {
