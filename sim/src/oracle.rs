@@ -8,6 +8,8 @@ mod disk_is_kept;
 mod is_looked_at_again;
 mod no_hot_loop;
 mod provisioned_stays;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 use std::time::Duration;

@@ -110,7 +110,7 @@ impl Report {
 
     /// What was found wrong; empty if nothing was.
     pub fn findings(&self) -> String {
-        self.verdict.findings.iter().map(finding).collect::<Vec<_>>().join("\n")
+        self.verdict.findings.iter().map(tell).collect::<Vec<_>>().join("\n")
     }
 
     /// Everything, for tools.
@@ -131,7 +131,7 @@ impl Report {
 }
 
 /// One finding: who found it, what should have been, what was.
-fn finding(finding: &Finding) -> String {
+pub(crate) fn tell(finding: &Finding) -> String {
     let by = match finding.by {
         By::World => "the world".to_owned(),
         By::Expectation { line, of_report: false } => format!("line {line}"),

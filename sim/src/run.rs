@@ -2,9 +2,13 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use engine::Tracing;
+use engine::{Config, Network, Outcome, Pace, Tracing};
 
-use crate::{schedule::Schedule, trace::Trace};
+use crate::{
+    schedule::Schedule,
+    trace::Trace,
+    world::{self, World},
+};
 
 /// How a run is watched; nothing here changes what happens in it.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +22,35 @@ pub struct Watch {
 }
 
 /// Runs a world to its end.
-pub fn run(schedule: Schedule, _watch: &Watch) -> Trace {
+pub fn run(schedule: Schedule, watch: &Watch) -> Trace {
+    run_as(schedule, watch, Pace::Virtual, async |world| world.live().await)
+}
+
+/// Runs a world as `story` tells it.
+pub(crate) fn run_as<F>(schedule: Schedule, watch: &Watch, pace: Pace, story: F) -> Trace
+where
+    F: AsyncFnOnce(World) + Send + 'static,
+{
+    let start = schedule.start;
+    let config = Config {
+        seed: schedule.seed,
+        pace,
+        date: start,
+        kernels: world::kernels(&schedule),
+        latency: schedule.plan.network.latency,
+        jitter: schedule.plan.network.jitter,
+        tracing: watch.tracing,
+        log: watch.log.clone(),
+        interrupt: Arc::clone(&watch.interrupt),
+        ..Config::default()
+    };
+    let outcome: Outcome<()> =
+        engine::run(config, async move |net: Network| story(World::build(&net, schedule)).await);
     Trace {
-        start: schedule.start,
-        end: wire::Instant(schedule.duration),
-        records: Vec::new(),
-        hash: String::new(),
-        failure: None,
+        start,
+        end: wire::Instant(outcome.stats.simulated),
+        records: outcome.records,
+        hash: outcome.hash,
+        failure: outcome.failure.map(|failure| failure.to_string()),
     }
 }

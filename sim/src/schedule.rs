@@ -60,3 +60,54 @@ impl Schedule {
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::step::Trigger;
+
+    fn scenario(steps: &str) -> Scenario {
+        let text = format!("about = \"a test\"\nduration = \"1h\"\n[[host]]\nname = \"node-0\"\n{steps}");
+        Scenario::read("test.toml", text.into_bytes()).unwrap_or_else(|mistake| panic!("{mistake:?}"))
+    }
+
+    fn moments(scenario: &Scenario, seed: u64) -> Vec<Duration> {
+        let schedule = Schedule::draw(scenario, Seed(seed), &Regressions::default());
+        let moment = |step: &Step| match step.trigger {
+            Trigger::At(at) => at,
+            Trigger::When { after, .. } => after,
+        };
+        schedule.steps.iter().map(moment).collect()
+    }
+
+    const DRAWN: &str = "[[step]]\nat = \"10s..20s\"\ndelete = { host = \"node-0\" }\n";
+
+    #[test]
+    fn a_seed_always_draws_the_same_and_seeds_differ() {
+        let scenario = scenario(DRAWN);
+        let drawn: std::collections::BTreeSet<_> = (0..50).map(|seed| moments(&scenario, seed)[0]).collect();
+        assert!(drawn.len() > 40, "{drawn:?}");
+        assert!(drawn.iter().all(|at| (10..=20).contains(&at.as_secs())));
+        assert_eq!(moments(&scenario, 7), moments(&scenario, 7));
+    }
+
+    #[test]
+    fn a_step_more_changes_nothing_before_it() {
+        let (one, two) = (scenario(DRAWN), scenario(&DRAWN.repeat(2)));
+        let (alone, both) = (moments(&one, 3), moments(&two, 3));
+        assert_eq!(alone[0], both[0]);
+        assert_ne!(both[0], both[1]);
+    }
+
+    #[test]
+    fn a_schedule_reads_back_from_json() {
+        let steps = format!(
+            "{DRAWN}[[step]]\nwhen = {{ host = \"node-0\", error = \"any\" }}\nedit = {{ host = \"node-0\", image = \"\" }}\n\
+             [[step]]\nat = \"1m\"\nedit = {{ host = \"node-0\", online = false }}\n\
+             [[step]]\nat = \"1m\"\nfault = {{ kind = \"slow\", target = \"kube\", latency = \"2s\" }}\n"
+        );
+        let schedule = Schedule::draw(&scenario(&steps), Seed(5), &Regressions::default());
+        let json = serde_json::to_string(&schedule).expect("a schedule is plain data");
+        assert_eq!(serde_json::from_str::<Schedule>(&json).expect("its own text"), schedule);
+    }
+}

@@ -14,6 +14,8 @@
 //! | `power`, `disk` | the machine's name | the machines | the machine as it is now |
 //! | `request` | `METHOD /path` | every HTTP server | an answered request |
 
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod lines;
 pub mod view;
 

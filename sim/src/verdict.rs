@@ -3,6 +3,8 @@
 pub mod expectation;
 pub mod history;
 pub mod table;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wire::Seed;
 
 use super::{BAD_INPUT, BadInput, FAILED, PASSED, WithRegressions, complain, say};
-use crate::{report::Report, scenario::Scenario, schedule::Schedule, serve, verdict};
+use crate::{report::Report, run::Watch, scenario::Scenario, schedule::Schedule, serve, verdict};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -33,7 +33,7 @@ pub(super) fn serve(arguments: &Arguments) -> u8 {
     };
     let (seed, regressions) = (arguments.seed.unwrap_or(scenario.seed), arguments.regressions.set());
     let schedule = Schedule::draw(&scenario, seed, &regressions);
-    let options = serve::Options { kubeconfig: arguments.kubeconfig.clone() };
+    let options = serve::Options { kubeconfig: arguments.kubeconfig.clone(), watch: Watch::default() };
     let trace = match serve::serve(schedule, &options) {
         Ok(trace) => trace,
         Err(error) => {

@@ -31,3 +31,25 @@ fn like(value: &Value) -> Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_knows_every_key_and_ironics_settings() {
+        let schema = schema();
+        for (pointer, kind) in [
+            ("/properties/about/type", "string"),
+            ("/properties/ironic/properties/redfish/properties/connection_attempts/type", "number"),
+            ("/$defs/Step/properties/at/description", "At this moment"),
+            ("/$defs/Fault/properties/for/description", "How long"),
+            ("/$defs/Expect/properties/history/description", "Hosts go through"),
+        ] {
+            let found = schema.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            assert!(found.starts_with(kind), "{pointer}: {found}");
+        }
+        // Editors mark unknown keys only then.
+        assert_eq!(schema.pointer("/additionalProperties"), Some(&Value::Bool(false)));
+    }
+}

@@ -75,3 +75,30 @@ pub fn read(from: impl BufRead) -> Result<Trace, ReadError> {
 fn parse<'a, T: Deserialize<'a>>(line: usize, text: &'a str) -> Result<T, ReadError> {
     serde_json::from_str(text).map_err(|source| ReadError::Line { line, source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::fixture::{host, trace, zero};
+
+    #[test]
+    fn a_trace_reads_back_as_it_was_written() {
+        let mut written = trace(10, [(0, zero()), (3, host("node-0", "registering", "", 0))]);
+        written.failure = Some("it broke".to_owned());
+        let mut lines = Vec::new();
+        write(&written, &mut lines).expect("memory takes everything");
+        assert_eq!(read(lines.as_slice()).expect("it was written whole"), written);
+    }
+
+    #[test]
+    fn a_trace_that_was_cut_off_is_refused() {
+        let mut lines = Vec::new();
+        write(&trace(10, [(0, zero())]), &mut lines).expect("memory takes everything");
+        for length in [0, lines.len() / 3, lines.len() - 10] {
+            assert!(read(&lines[..length]).is_err(), "{length}");
+        }
+        let text = String::from_utf8(lines).expect("JSON is UTF-8");
+        let (without_foot, _) = text.trim_end().rsplit_once('\n').expect("there are three lines");
+        assert!(matches!(read(without_foot.as_bytes()), Err(ReadError::Line { line: 2, .. })));
+    }
+}
