@@ -123,7 +123,8 @@ pub(crate) struct Informers {
 impl Cluster {
     /// A cluster behind a client; its caches are empty until its informers run.
     pub fn new(client: kube::Client, host: &Host, options: &Options) -> Self {
-        let rate = Bucket::new(Duration::from_secs(1) / options.kube_api_qps.max(1), options.kube_api_burst.max(1));
+        let rate =
+            Bucket::new(Duration::from_secs(1) / options.kube_api_qps.max(1), options.kube_api_burst.max(1));
         Self(Arc::new(Inner {
             client,
             host: host.clone(),
@@ -165,14 +166,21 @@ impl Cluster {
         let key = Key::of(host);
         let api = self.api::<BareMetalHost>(&key.namespace);
         let params = PostParams::default();
-        self.call::<BareMetalHost, _>("update the status of", &key, api.replace_status(&key.name, &params, host)).await
+        self.call::<BareMetalHost, _>(
+            "update the status of",
+            &key,
+            api.replace_status(&key.name, &params, host),
+        )
+        .await
     }
 
     /// A Secret: as last heard of if it is watched, else from the server.
     pub async fn get_secret(&self, key: &Key) -> Result<Secret, ClusterError> {
         match self.0.secrets.get(key) {
             Some(secret) => Ok((*secret).clone()),
-            None => self.call::<Secret, _>("get", key, self.api::<Secret>(&key.namespace).get(&key.name)).await,
+            None => {
+                self.call::<Secret, _>("get", key, self.api::<Secret>(&key.namespace).get(&key.name)).await
+            }
         }
     }
 
@@ -207,12 +215,19 @@ impl Cluster {
     }
 
     /// Records what happened to a host where `kubectl describe` shows it. `reason` is one word in upper camel case.
-    pub async fn record_event(&self, about: &BareMetalHost, reason: &str, message: &str) -> Result<(), ClusterError> {
+    pub async fn record_event(
+        &self,
+        about: &BareMetalHost,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), ClusterError> {
         let event = event::event(&self.0.host, about, reason, message);
         let key = Key::of(&event);
         let api = self.api::<k8s_openapi::api::core::v1::Event>(&key.namespace);
         let params = PostParams::default();
-        self.call::<k8s_openapi::api::core::v1::Event, _>("create", &key, api.create(&params, &event)).await.map(drop)
+        self.call::<k8s_openapi::api::core::v1::Event, _>("create", &key, api.create(&params, &event))
+            .await
+            .map(drop)
     }
 
     async fn replace<K: Object>(&self, object: &K) -> Result<K, ClusterError> {

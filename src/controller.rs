@@ -85,7 +85,12 @@ async fn reached(host: &Host, moment: Option<Instant>) {
 
 /// Draws from an outcome when the host is looked at again. No outcome at all means that its task panicked, which
 /// counts as an error.
-fn settle<E: StdError + 'static>(host: &Host, queue: &mut Queue<Key>, key: &Key, outcome: Option<Result<Next, E>>) {
+fn settle<E: StdError + 'static>(
+    host: &Host,
+    queue: &mut Queue<Key>,
+    key: &Key,
+    outcome: Option<Result<Next, E>>,
+) {
     let now = host.now();
     let fact = match outcome {
         Some(Ok(Next::Done)) => {

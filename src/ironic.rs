@@ -155,7 +155,8 @@ impl Ironic {
     ) -> Result<Answered, IronicError> {
         let request = format!("{method} {path}");
         let fail = |cause| IronicError { request: request.clone(), cause };
-        let message = self.message(version, method, path, body).map_err(|error| fail(Cause::Unsendable(error)))?;
+        let message =
+            self.message(version, method, path, body).map_err(|error| fail(Cause::Unsendable(error)))?;
         let answer = match wire::within(self.0.limit, self.0.http.send(message)).await {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => return Err(fail(Cause::Unreachable(error))),
@@ -215,7 +216,9 @@ struct Drivers {
 }
 
 fn is_http(endpoint: &Uri) -> bool {
-    endpoint.scheme() == Some(&http::uri::Scheme::HTTP) && endpoint.host().is_some() && endpoint.query().is_none()
+    endpoint.scheme() == Some(&http::uri::Scheme::HTTP)
+        && endpoint.host().is_some()
+        && endpoint.query().is_none()
 }
 
 fn basic(credentials: &Credentials) -> Result<HeaderValue, EndpointError> {

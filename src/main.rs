@@ -29,7 +29,7 @@ use tracing_subscriber::EnvFilter;
 #[command(version, name = "baremetal-operator")]
 struct Arguments {
     /// The only namespace to look at. Looks at all when empty
-    #[arg(long, env = "WATCH_NAMESPACE", default_value = "")]
+    #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_default_value = true)]
     namespace: String,
 
     /// Where Ironic's API is, with its version path, e.g. http://ironic:6385/v1/
@@ -42,15 +42,15 @@ struct Arguments {
     auth_root_dir: PathBuf,
 
     /// The kernel of the deploy ramdisk
-    #[arg(long, env = "DEPLOY_KERNEL_URL", default_value = "")]
+    #[arg(long, env = "DEPLOY_KERNEL_URL", default_value = "", hide_default_value = true)]
     deploy_kernel_url: String,
 
     /// The deploy ramdisk
-    #[arg(long, env = "DEPLOY_RAMDISK_URL", default_value = "")]
+    #[arg(long, env = "DEPLOY_RAMDISK_URL", default_value = "", hide_default_value = true)]
     deploy_ramdisk_url: String,
 
     /// The deploy ramdisk as an ISO image, for virtual media
-    #[arg(long, env = "DEPLOY_ISO_URL", default_value = "")]
+    #[arg(long, env = "DEPLOY_ISO_URL", default_value = "", hide_default_value = true)]
     deploy_iso_url: String,
 
     /// How many hosts are worked on at once. The number of processors, at least 2 and at most 8, when 0
@@ -85,7 +85,9 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // kube's client logs what it then also returns as an error, and bodies that it cannot read, which may be Secrets.
+    let asked = env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::new(format!("{asked},kube_client=off"));
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
 
@@ -95,7 +97,9 @@ async fn main() -> ExitCode {
     };
     match operate(client, options).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => complain(&Report::from_err(error).wrap_err("failed to start the operator"), UNUSABLE),
+        Ok(Err(error)) => {
+            complain(&Report::from_err(error).wrap_err("failed to start the operator"), UNUSABLE)
+        }
         Err(report) => complain(&report, 1),
     }
 }
@@ -110,7 +114,10 @@ fn complain(report: &Report, code: u8) -> ExitCode {
 
 /// Works until it is told to stop. The inner error is about the options, the outer about this machine.
 async fn operate(client: kube::Client, options: Options) -> Result<Result<(), RunError>, Report> {
-    let seed = rand::rngs::SysRng.try_next_u64().into_diagnostic().wrap_err("failed to get a seed from the system")?;
+    let seed = rand::rngs::SysRng
+        .try_next_u64()
+        .into_diagnostic()
+        .wrap_err("failed to get a seed from the system")?;
     let host = wire::real::host(&name(), wire::Seed(seed));
     let listening = "failed to listen for signals";
     let mut terminate = signal(SignalKind::terminate()).into_diagnostic().wrap_err(listening)?;
@@ -126,7 +133,10 @@ async fn operate(client: kube::Client, options: Options) -> Result<Result<(), Ru
 
 /// How this process calls itself: its pod's name, if it has one.
 fn name() -> String {
-    env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "baremetal-operator".to_owned())
+    env::var("HOSTNAME")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "baremetal-operator".to_owned())
 }
 
 /// Makes of what was told what the operator needs.
@@ -136,13 +146,20 @@ async fn prepare(told: Arguments) -> Result<(kube::Client, Options), Report> {
         .into_diagnostic()
         .wrap_err("failed to find a cluster: there is no usable kubeconfig, and this is no pod")?;
     let mut options = Options::new(config.cluster_url.clone(), told.ironic_endpoint);
-    let client = kube::Client::try_from(config).into_diagnostic().wrap_err("failed to make a client of the cluster")?;
+    let client = kube::Client::try_from(config)
+        .into_diagnostic()
+        .wrap_err("failed to make a client of the cluster")?;
 
     if told.namespace.contains(',') {
-        return Err(miette!("failed to use the namespaces {:?}: it is one, or, when empty, all", told.namespace));
+        return Err(miette!(
+            "failed to use the namespaces {:?}: it is one, or, when empty, all",
+            told.namespace
+        ));
     }
     if told.deploy_kernel_url.is_empty() != told.deploy_ramdisk_url.is_empty() {
-        return Err(miette!("failed to use a deploy ramdisk: DEPLOY_KERNEL_URL and DEPLOY_RAMDISK_URL go together"));
+        return Err(miette!(
+            "failed to use a deploy ramdisk: DEPLOY_KERNEL_URL and DEPLOY_RAMDISK_URL go together"
+        ));
     }
     options.namespace = filled(told.namespace);
     options.credentials = credentials(&told.auth_root_dir.join("ironic"))?;

@@ -64,13 +64,19 @@ pub enum Cause {
     Broken(#[source] kube::Error),
 }
 
+/// How much of an answer is quoted, in characters: what is not Kubernetes' own may be a whole page.
+const QUOTED: usize = 500;
+
 impl From<kube::Error> for Cause {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.is_already_exists() => Self::AlreadyExists(status.message),
             kube::Error::Api(status) if status.is_conflict() => Self::Conflict(status.message),
             kube::Error::Api(status) if status.is_not_found() => Self::NotFound(status.message),
-            kube::Error::Api(status) => Self::Refused { code: status.code, message: status.message },
+            kube::Error::Api(status) => Self::Refused {
+                code: status.code,
+                message: status.message.trim().chars().take(QUOTED).collect(),
+            },
             other => Self::Broken(other),
         }
     }

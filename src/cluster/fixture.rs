@@ -188,12 +188,20 @@ impl State {
     }
 
     /// Serves a request for one object.
-    fn one(&mut self, method: &Method, namespace: &str, plural: &str, rest: &[&str], body: Value) -> Response {
+    fn one(
+        &mut self,
+        method: &Method,
+        namespace: &str,
+        plural: &str,
+        rest: &[&str],
+        body: Value,
+    ) -> Response {
         let named = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let name = rest.first().copied().unwrap_or(&named);
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         let known = self.objects.get(&key).cloned();
-        let stale = |known: &Value| known["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"];
+        let stale =
+            |known: &Value| known["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"];
         match (method.as_str(), known) {
             ("POST", Some(_)) => failure(StatusCode::CONFLICT, "AlreadyExists"),
             ("POST", None) => {

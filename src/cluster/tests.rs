@@ -87,7 +87,9 @@ fn secrets_come_from_the_cache_or_else_from_the_server() {
         keep(&cluster, &host).await;
         let watches = api.take_requests();
         assert!(
-            watches.iter().any(|line| line.contains("/secrets?") && line.contains("labelSelector=environment.metal3.io")),
+            watches.iter().any(
+                |line| line.contains("/secrets?") && line.contains("labelSelector=environment.metal3.io")
+            ),
             "{watches:?}"
         );
         cluster.get_secret(&key("watched")).await.expect("it is there");
@@ -125,7 +127,11 @@ fn an_event_is_written_as_upstream_writes_it() {
         for _ in 0..2 {
             cluster.record_event(&about, "Registered", "Registered new host").await.expect("it is accepted");
         }
-        assert_eq!(api.take_requests(), ["POST /api/v1/namespaces/metal3/events?"; 2], "and their names differ");
+        assert_eq!(
+            api.take_requests(),
+            ["POST /api/v1/namespaces/metal3/events?"; 2],
+            "and their names differ"
+        );
     });
     engine::simulate(Seed(1), |net| async move {
         let about: BareMetalHost = serde_json::from_value({
@@ -138,7 +144,8 @@ fn an_event_is_written_as_upstream_writes_it() {
         let event = event::event(&net.host("operator"), &about, "Registered", "Registered new host");
         let mut event = serde_json::to_value(event).expect("an event is JSON");
         let name = event["metadata"]["name"].take();
-        let (word, suffix) = name.as_str().and_then(|name| name.split_once('-')).expect("it is a word and a suffix");
+        let (word, suffix) =
+            name.as_str().and_then(|name| name.split_once('-')).expect("it is a word and a suffix");
         assert_eq!((word, suffix.len()), ("Registered", 5));
         assert_eq!(event["firstTimestamp"].take(), event["lastTimestamp"].take());
         assert_eq!(

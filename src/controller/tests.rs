@@ -67,15 +67,18 @@ where
     engine::simulate(Seed(seed), move |net| async move {
         let api = Api::start(&net.host("kube"));
         let host = net.host("operator");
-        let options =
-            Options::new("http://kube:80".parse().expect("a URL"), "http://ironic:6385/v1/".parse().expect("a URL"));
+        let options = Options::new(
+            "http://kube:80".parse().expect("a URL"),
+            "http://ironic:6385/v1/".parse().expect("a URL"),
+        );
         let cluster = Cluster::new(plain_client(&host, &options.kube), &host, &options);
         let diary = Diary::default();
         let (writing, clock) = (diary.clone(), host.clone());
         let reconcile = move |key: Key| {
             let (diary, host) = (writing.clone(), clock.clone());
             async move {
-                let before = diary.all().iter().filter(|moment| moment.begins && moment.host == key.name).count();
+                let before =
+                    diary.all().iter().filter(|moment| moment.begins && moment.host == key.name).count();
                 diary.write(host.now(), &key.name, true);
                 host.sleep(length).await;
                 diary.write(host.now(), &key.name, false);
@@ -156,8 +159,10 @@ fn outcomes_decide_when_a_host_is_looked_at_again() {
         host.sleep(Duration::from_secs(3600)).await;
         // A delay forgets the failures before it; neither an error nor an immediate look does.
         let millis = |millis| Duration::from_millis(millis);
-        let expected: Vec<Duration> =
-            [60_000, 5, 60_000, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 1000, 5].into_iter().map(millis).collect();
+        let expected: Vec<Duration> = [60_000, 5, 60_000, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 1000, 5]
+            .into_iter()
+            .map(millis)
+            .collect();
         let waited = waits(&diary.all());
         assert_eq!(waited.len(), expected.len(), "{waited:?}");
         for (waited, expected) in waited.into_iter().zip(expected) {
@@ -248,7 +253,9 @@ fn a_seed_repeats_and_another_differs() {
             for _ in 0..10 {
                 host.sleep(Duration::from_secs(60)).await;
                 api.end_watches(true);
-                api.change("baremetalhosts", "host-3", |host| host["metadata"]["annotations"] = json!({"at": "x"}));
+                api.change("baremetalhosts", "host-3", |host| {
+                    host["metadata"]["annotations"] = json!({"at": "x"})
+                });
             }
             diary.all()
         })

@@ -80,14 +80,15 @@ const QUOTED: usize = 200;
 
 /// The words in the body of an error. Ironic wraps them in `error_message`: an object, or that object as a string.
 pub(super) fn text(body: &[u8]) -> String {
-    let words = serde_json::from_slice::<Value>(body).ok().and_then(|mut body| match body["error_message"].take() {
-        Value::String(text) => match serde_json::from_str(&text) {
-            Ok(Value::Object(fields)) => said(&Value::Object(fields)).or(Some(text)),
-            Ok(_) | Err(_) => Some(text),
-        },
-        fields @ Value::Object(_) => said(&fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
-    });
+    let words =
+        serde_json::from_slice::<Value>(body).ok().and_then(|mut body| match body["error_message"].take() {
+            Value::String(text) => match serde_json::from_str(&text) {
+                Ok(Value::Object(fields)) => said(&Value::Object(fields)).or(Some(text)),
+                Ok(_) | Err(_) => Some(text),
+            },
+            fields @ Value::Object(_) => said(&fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+        });
     words.unwrap_or_else(|| match String::from_utf8_lossy(body).trim() {
         "" => "no explanation was given".to_owned(),
         other => other.chars().take(QUOTED).collect(),
@@ -106,9 +107,15 @@ mod tests {
     #[test]
     fn ironics_words_are_found_in_each_of_its_wrappings() {
         let cases = [
-            (r#"{"error_message": "{\"faultcode\": \"Client\", \"faultstring\": \"Node is locked\", \"debuginfo\": null}"}"#, "Node is locked"),
+            (
+                r#"{"error_message": "{\"faultcode\": \"Client\", \"faultstring\": \"Node is locked\", \"debuginfo\": null}"}"#,
+                "Node is locked",
+            ),
             (r#"{"error_message": {"faultstring": "Node is locked"}}"#, "Node is locked"),
-            (r#"{"error_message": "{\"code\": 406, \"title\": \"Not Acceptable\", \"description\": \"too new\"}"}"#, "too new"),
+            (
+                r#"{"error_message": "{\"code\": 406, \"title\": \"Not Acceptable\", \"description\": \"too new\"}"}"#,
+                "too new",
+            ),
             (r#"{"error_message": "Incorrect username or password"}"#, "Incorrect username or password"),
             (r#"{"error_message": "{}"}"#, "{}"),
             (r#"{"error": {"code": 503}}"#, r#"{"error": {"code": 503}}"#),

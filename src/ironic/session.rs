@@ -77,15 +77,21 @@ impl Session {
             }
             Request::Provision { node, target, configdrive, deploy_steps } => {
                 let wish = provision(*target, configdrive.as_deref(), deploy_steps);
-                self.send(Method::PUT, &["nodes", node, "states", "provision"], Some(wish), ACCEPTED).await.map(accepted)
+                self.send(Method::PUT, &["nodes", node, "states", "provision"], Some(wish), ACCEPTED)
+                    .await
+                    .map(accepted)
             }
             Request::Power { node, power } => {
                 let wish = set_power(power);
-                self.send(Method::PUT, &["nodes", node, "states", "power"], Some(wish), ACCEPTED).await.map(accepted)
+                self.send(Method::PUT, &["nodes", node, "states", "power"], Some(wish), ACCEPTED)
+                    .await
+                    .map(accepted)
             }
             Request::SetMaintenance { node, reason } => {
                 let wish = json!({ "reason": reason });
-                self.send(Method::PUT, &["nodes", node, "maintenance"], Some(wish), ACCEPTED).await.map(accepted)
+                self.send(Method::PUT, &["nodes", node, "maintenance"], Some(wish), ACCEPTED)
+                    .await
+                    .map(accepted)
             }
             Request::UnsetMaintenance { node } => {
                 self.send(Method::DELETE, &["nodes", node, "maintenance"], None, ACCEPTED).await.map(accepted)
@@ -98,7 +104,11 @@ impl Session {
 
     /// A whole collection. Ironic gives it in pages: a page that is not the last has a `next`, and the following one
     /// begins after the last thing of it.
-    async fn list<T: DeserializeOwned>(&self, kind: &str, query: &[(&str, &str)]) -> Result<Vec<T>, IronicError> {
+    async fn list<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<T>, IronicError> {
         let mut things: Vec<Value> = Vec::new();
         loop {
             let last = things.last().and_then(|thing| thing["uuid"].as_str()).map(str::to_owned);
@@ -106,14 +116,23 @@ impl Session {
             query.extend(last.as_deref().map(|uuid| ("marker", uuid)));
             let answer = self.get(&path(&[kind], &query)).await?;
             let request = answer.request.clone();
-            let garbled = |error| IronicError { request: request.clone(), cause: super::Cause::Garbled(error) };
+            let garbled =
+                |error| IronicError { request: request.clone(), cause: super::Cause::Garbled(error) };
             let mut page: Page = answer.json()?;
-            let more: Vec<Value> =
-                page.rest.remove(kind).map(serde_json::from_value).transpose().map_err(garbled)?.unwrap_or_default();
+            let more: Vec<Value> = page
+                .rest
+                .remove(kind)
+                .map(serde_json::from_value)
+                .transpose()
+                .map_err(garbled)?
+                .unwrap_or_default();
             let ended = page.next.is_none() || more.last().is_none_or(|thing| !thing["uuid"].is_string());
             things.extend(more);
             if ended {
-                return things.into_iter().map(|thing| serde_json::from_value(thing).map_err(garbled)).collect();
+                return things
+                    .into_iter()
+                    .map(|thing| serde_json::from_value(thing).map_err(garbled))
+                    .collect();
             }
         }
     }
@@ -230,7 +249,11 @@ mod tests {
         // segments                          query                                     path
         let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
             (&["nodes", "metal3~host-0"], &[], "/nodes/metal3~host-0"),
-            (&["ports"], &[("address", mac), ("fields", "a,b")], "/ports?address=00:11:22:33:44:55&fields=a,b"),
+            (
+                &["ports"],
+                &[("address", mac), ("fields", "a,b")],
+                "/ports?address=00:11:22:33:44:55&fields=a,b",
+            ),
             (&["nodes", "../ports?a=b#c"], &[], "/nodes/..%2Fports%3Fa%3Db%23c"),
             (&["nodes"], &[("name", "a&b=ü")], "/nodes?name=a%26b%3D%C3%BC"),
         ];

@@ -24,13 +24,8 @@ impl Microversion {
     pub const ABORT_DEPLOY: Self = Self(110);
 
     /// Those that the operator knows, newest first.
-    const KNOWN: [Self; 5] = [
-        Self::ABORT_DEPLOY,
-        Self::HEALTH,
-        Self::DISABLE_POWER_OFF,
-        Self::VIRTUAL_MEDIA_LIST,
-        Self::OLDEST,
-    ];
+    const KNOWN: [Self; 5] =
+        [Self::ABORT_DEPLOY, Self::HEALTH, Self::DISABLE_POWER_OFF, Self::VIRTUAL_MEDIA_LIST, Self::OLDEST];
 
     /// The version to speak with an Ironic whose newest is this one; `None` if it is too old.
     pub(super) fn best_known(self) -> Option<Self> {
@@ -118,13 +113,22 @@ mod tests {
     fn versions_are_found_at_either_root() {
         // body                                                                            newest
         let cases = [
-            (json!({"id": "v1", "version": {"id": "v1", "min_version": "1.1", "version": "1.95"}}), Ok(Microversion(95))),
-            (json!({"versions": [{"id": "v1", "status": "CURRENT", "version": "1.110"}]}), Ok(Microversion(110))),
+            (
+                json!({"id": "v1", "version": {"id": "v1", "min_version": "1.1", "version": "1.95"}}),
+                Ok(Microversion(95)),
+            ),
+            (
+                json!({"versions": [{"id": "v1", "status": "CURRENT", "version": "1.110"}]}),
+                Ok(Microversion(110)),
+            ),
             (json!({"versions": []}), Err(UnknownVersion::Choices(0))),
             (json!({"versions": [{"version": "1.1"}, {"version": "2.1"}]}), Err(UnknownVersion::Choices(2))),
             (json!({"version": {"id": "v1"}}), Err(UnknownVersion::Text(String::new()))),
             (json!({"version": {"version": "2.0"}}), Err(UnknownVersion::Text("2.0".to_owned()))),
-            (json!({"version": {"version": "1.99999999"}}), Err(UnknownVersion::Text("1.99999999".to_owned()))),
+            (
+                json!({"version": {"version": "1.99999999"}}),
+                Err(UnknownVersion::Text("1.99999999".to_owned())),
+            ),
         ];
         for (body, newest) in cases {
             let discovery: Discovery = serde_json::from_value(body.clone()).expect("it has the right shape");
