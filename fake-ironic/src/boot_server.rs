@@ -20,6 +20,13 @@ use crate::settings::Settings;
 /// The port on which it is served.
 pub(crate) const PORT: u16 = 6180;
 
+/// The agent's kernel and ramdisk, where metal3's downloader puts them beside Ironic. The machines of this project
+/// know a kernel that starts the agent by its first line.
+const AGENT: [(&str, &[u8]); 2] = [
+    ("images/ironic-python-agent.kernel", b"bmsim ramdisk image 1\n"),
+    ("images/ironic-python-agent.initramfs", b"bmsim initial ramdisk 1\n"),
+];
+
 /// What is published now. Clones share it.
 #[derive(Clone)]
 pub(crate) struct BootServer {
@@ -33,7 +40,8 @@ impl BootServer {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("http://{}:{PORT}", host.name()),
         };
-        Self { base: base.into(), files: Arc::default() }
+        let agent = AGENT.map(|(path, bytes)| (path.to_owned(), Bytes::from_static(bytes)));
+        Self { base: base.into(), files: Arc::new(Mutex::new(BTreeMap::from(agent))) }
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {

@@ -188,8 +188,8 @@ impl World {
         let kube = http::Uri::from_static(user::API);
         let mut options = Options::new(kube, http::Uri::from_static(ironic::API));
         options.namespace = Some(self.schedule.plan.namespace.clone());
-        options.deploy_kernel_url = Some(format!("{}/agent.kernel", ironic::BOOT_SERVER));
-        options.deploy_ramdisk_url = Some(format!("{}/agent.initramfs", ironic::BOOT_SERVER));
+        options.deploy_kernel_url = Some(format!("{}/images/ironic-python-agent.kernel", ironic::BOOT_SERVER));
+        options.deploy_ramdisk_url = Some(format!("{}/images/ironic-python-agent.initramfs", ironic::BOOT_SERVER));
         options.regressions = self.schedule.regressions.clone();
         options
     }
