@@ -32,6 +32,9 @@ pub(crate) fn entry(change: &Change) -> (String, Value) {
             }
             put("online", object::at(object, &["spec", "online"]));
             put("consumer", object::at(object, &["spec", "consumerRef", "name"]));
+            put("image", object::at(object, &["spec", "image", "url"]));
+            put("customDeploy", object::at(object, &["spec", "customDeploy", "method"]));
+            put("externallyProvisioned", object::at(object, &["spec", "externallyProvisioned"]));
         }
         "events" => {
             for field in ["reason", "message", "type", "count"] {

@@ -137,6 +137,7 @@ fn jobs<'a>(arguments: &Arguments, found: &'a [Found]) -> Vec<Job<'a>> {
 fn run_all(arguments: &Arguments, jobs: &[Job<'_>], watch: &Watch, trace_file: Option<&(&Path, File)>) -> u8 {
     let cores = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let alone = jobs.len() == 1;
+    let width = jobs.iter().map(|job| job.found.scenario.name.chars().count()).max().unwrap_or_default();
     let bar = progress(jobs.len());
     let (mut passed, mut failed) = (0, 0);
     pool::run(
@@ -144,7 +145,7 @@ fn run_all(arguments: &Arguments, jobs: &[Job<'_>], watch: &Watch, trace_file: O
         cores,
         &watch.interrupt,
         |job| {
-            let done = run_one(arguments, job, watch, trace_file, alone);
+            let done = run_one(arguments, job, watch, trace_file, alone, width);
             bar.inc(1);
             done
         },
@@ -191,6 +192,7 @@ fn run_one(
     watch: &Watch,
     trace_file: Option<&(&Path, File)>,
     alone: bool,
+    width: usize,
 ) -> Done {
     let began = now();
     let report = simulate_watched(&job.found.scenario, job.seed, &job.regressions, watch);
@@ -216,7 +218,7 @@ fn run_one(
     } else if arguments.hash {
         format!("{}  {}  seed {}{}", report.trace.hash, report.name, job.seed, with(&job.regressions))
     } else {
-        line(job, &report, good, wall)
+        line(job, &report, good, wall, width)
     };
     if !arguments.json {
         if !arguments.hash && (alone || (!good && job.prey.is_none())) {
@@ -235,8 +237,8 @@ fn run_one(
     Done { good: good && trace_written, interrupted, line, details }
 }
 
-/// `pass  scenario  seed 1  2h in 0.04 s  1a2b3c4d`.
-fn line(job: &Job<'_>, report: &Report, good: bool, wall: Duration) -> String {
+/// `pass  scenario  2h in 0.04 s  seed 1  1a2b3c4d`.
+fn line(job: &Job<'_>, report: &Report, good: bool, wall: Duration, width: usize) -> String {
     let word = match (good, job.prey) {
         (true, None) => "pass",
         (true, Some(_)) => "caught",
@@ -244,12 +246,12 @@ fn line(job: &Job<'_>, report: &Report, good: bool, wall: Duration) -> String {
     };
     let hash = report.trace.hash.get(..8).unwrap_or_default();
     format!(
-        "{word:6}  {:40}  seed {}{}  {} in {:.2} s  {hash}",
+        "{word:6}  {:width$}  {:>8} in {:4.2} s  seed {}  {hash}{}",
         report.name,
+        Span(Duration::from_secs(report.simulated().as_secs())),
+        wall.as_secs_f64(),
         job.seed,
         with(&job.regressions),
-        Span(Duration::from_secs(report.simulated().as_secs())),
-        wall.as_secs_f64()
     )
 }
 

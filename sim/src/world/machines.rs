@@ -1,8 +1,11 @@
 //! The machines and their BMCs, and what runs on a machine that boots Ironic's ramdisk.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use engine::Network;
+use engine::{Effect, Network, Rule, RuleId};
 use fake_bmc::{Bmc, Config, Credentials, DiskContent, FaultId, Inventory, MachineHandle, Protocol, Software};
 use fake_ironic::agent::{self, Hardware};
 use serde_json::{Value, json};
@@ -27,7 +30,7 @@ impl Machines {
     pub(super) fn start(net: &Network, plan: &Plan) -> Self {
         let machines = plan.hosts.iter().map(|host| {
             let bmc = Bmc::new(config(host));
-            drop(bmc.serve(net.host(&host.bmc_name()), net.host(&host.name), Arc::new(Ramdisk)));
+            drop(bmc.serve(net.host(&host.bmc_name()), net.host(&host.name), Arc::new(Ramdisk::new(net))));
             (host.name.clone(), bmc)
         });
         Self(machines.collect())
@@ -82,10 +85,32 @@ fn config(host: &HostPlan) -> Config {
     config
 }
 
-/// A machine that boots Ironic's ramdisk runs the deploy agent.
-struct Ramdisk;
+/// A machine that boots Ironic's ramdisk runs the deploy agent; one without power answers nobody.
+struct Ramdisk {
+    net: Network,
+    /// The rules that keep a machine without power silent.
+    off: Mutex<Vec<RuleId>>,
+}
+
+impl Ramdisk {
+    fn new(net: &Network) -> Self {
+        Self { net: net.clone(), off: Mutex::default() }
+    }
+}
 
 impl Software for Ramdisk {
+    fn power(&self, host: &Host, on: bool) {
+        let mut off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
+        for rule in off.drain(..) {
+            self.net.remove_rule(rule);
+        }
+        if !on {
+            let silent = |from, to| self.net.add_rule(Rule { from, to, effect: Effect::Unreachable });
+            let machine = Some(host.name().to_owned());
+            off.extend([silent(None, machine.clone()), silent(machine, None)]);
+        }
+    }
+
     fn ramdisk(
         &self,
         machine: MachineHandle,

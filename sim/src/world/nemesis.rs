@@ -11,7 +11,7 @@ use crate::scenario::step::{Action, Fault, NetworkFault, Pod, Restart, Trouble};
 impl World {
     /// Takes a step. Returns when it is over, faults healed and pods back included.
     pub(super) async fn act(&self, action: &Action, line: usize) {
-        self.net.note("step", &line.to_string(), json!({ "action": name(action) }));
+        self.net.note("step", &line.to_string(), action.told());
         match action {
             Action::Fault(fault) => self.break_for_a_while(fault, line).await,
             Action::Restart(restart) => self.restart_pod(restart).await,
@@ -170,21 +170,6 @@ fn rules(targets: &[String], from: Option<&[String]>, what: &NetworkFault) -> Ve
 pub(super) fn always_lossy(net: &Network, share: f64) {
     if share > 0.0 {
         net.add_rule(Rule { from: None, to: None, effect: Effect::Loss(share) });
-    }
-}
-
-fn name(action: &Action) -> &'static str {
-    match action {
-        Action::Fault(_) => "fault",
-        Action::Restart(_) => "restart",
-        Action::Create { .. } => "create",
-        Action::Delete { .. } => "delete",
-        Action::Edit { .. } => "edit",
-        Action::Annotate { .. } => "annotate",
-        Action::Secret { .. } => "secret",
-        Action::BmcPassword { .. } => "bmc-password",
-        Action::MoveAway { .. } => "move-away",
-        Action::Restore { .. } => "restore",
     }
 }
 
