@@ -25,6 +25,8 @@ mod provisioned;
 mod provisioning;
 mod reboot;
 mod register;
+#[cfg(test)]
+mod tests;
 mod tidy;
 
 

@@ -95,7 +95,7 @@ pub struct BmcAddress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
     /// The scheme is not one of ours.
-    #[error("Unknown BMC type '{kind}' for address {address}")]
+    #[error("use BMC address {address}: its kind {kind:?} is not known")]
     Kind {
         /// The scheme.
         kind: String,
@@ -103,10 +103,10 @@ pub enum BadAddress {
         address: String,
     },
     /// The host is neither an IP address nor a DNS name.
-    #[error("failed to parse BMC address {0}: there is no valid host in it")]
+    #[error("use BMC address {0}: there is no valid host in it")]
     Host(String),
     /// The port is not a number up to 65535.
-    #[error("failed to parse BMC address {0}: its port is not a number up to 65535")]
+    #[error("use BMC address {0}: its port is not a number up to 65535")]
     Port(String),
 }
 

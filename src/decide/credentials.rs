@@ -95,3 +95,36 @@ fn text(secret: &Secret, key: &str) -> String {
     let bytes = secret.data.as_ref().and_then(|data| data.get(key));
     bytes.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()).map(str::trim).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{check, delete, secret};
+    use crate::bmh::ProvisioningState as State;
+
+    #[test]
+    fn what_is_missing_is_said_and_waited_for() {
+        check(
+            State::Registering,
+            &[
+                ("not looked up", |s| s.facts.secret = None, "? secret"),
+                ("no secret", |s| s.facts.secret = Some(None), "save Error 1, BMCCredentialError, 10s"),
+                ("not yet claimed", |s| s.facts.secret = Some(Some(secret("1"))), "claim secret, continue"),
+                ("no password", |s| {
+                    s.facts.secret.iter_mut().flatten().for_each(|secret| {
+                        secret.data.iter_mut().for_each(|data| drop(data.remove("password")));
+                    });
+                }, "save Error 1, BMCCredentialError, never"),
+                ("no name", |s| s.host.spec.bmc.credentials_name.clear(), "save Error 1, BMCCredentialError, never"),
+                ("no address", |s| s.host.spec.bmc.address.clear(), "save Error 1, BMCCredentialError, never"),
+            ],
+        );
+        // A host that leaves does not wait for credentials.
+        check(
+            State::Deleting,
+            &[("no secret", |s| {
+                delete(s);
+                s.facts.secret = Some(None);
+            }, "delete node, now")],
+        );
+    }
+}

@@ -86,3 +86,85 @@ pub(super) fn deletion(pass: &mut Pass<'_>) -> Progress {
     };
     pass.enter(next).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{annotate, change_node, check, delete, failed, status};
+    use super::*;
+    use crate::{bmh::ProvisioningState as State, provisioner::ProvisionState};
+
+    #[test]
+    fn a_host_begins_with_its_bmc() {
+        check(
+            State::New,
+            &[
+                ("with a BMC", |_| {}, "save Registering, now"),
+                ("without", |s| s.host.spec.bmc = Default::default(), "save Unmanaged Discovered 0, Discovered, now"),
+                ("without a finalizer", |s| s.host.metadata.finalizers = None, "edit [AddFinalizer], now"),
+                ("paused", |s| {
+                    s.host.metadata.finalizers = None;
+                    annotate(s, "baremetalhost.metal3.io/paused", "");
+                }, "never"),
+                ("Ironic cannot work", |s| s.facts.ironic = Some(crate::observe::IronicFound::NotReady), "30s"),
+                ("nobody asked whether Ironic can", |s| s.facts.ironic = None, "? ironic"),
+            ],
+        );
+        check(
+            State::Unmanaged,
+            &[
+                ("still without a BMC", |s| s.host.spec.bmc = Default::default(), "600s"),
+                ("a BMC appears", |_| {}, "save Registering, now"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_registered_host_goes_where_its_spec_says() {
+        fn registered(seen: &mut crate::observe::Observation) {
+            change_node(seen, |node| node.provision_state = ProvisionState::Manageable);
+            let status = status(seen);
+            status.good_credentials = status.tried_credentials.clone();
+            status.hardware_profile = "unknown".to_owned();
+            status.provisioning.root_device_hints = serde_json::from_str(r#"{"deviceName": "/dev/sda"}"#).ok();
+        }
+        check(
+            State::Registering,
+            &[
+                ("to be inspected", registered, "save Inspecting, now"),
+                ("not to be inspected", |s| {
+                    registered(s);
+                    annotate(s, "inspect.metal3.io", "disabled");
+                }, "save Preparing, now"),
+                ("in use", |s| {
+                    registered(s);
+                    s.host.spec.externally_provisioned = true;
+                }, "save ExternallyProvisioned, now"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_host_leaves_by_the_way_that_its_state_needs() {
+        // state, first state on the way out
+        for (state, next) in [
+            (State::New, "save Deleting, now"),
+            (State::Unmanaged, "save Deleting, now"),
+            (State::Registering, "save Deleting, now"),
+            (State::Inspecting, "save PoweringOffBeforeDelete, now"),
+            (State::Preparing, "save PoweringOffBeforeDelete, now"),
+            (State::Available, "save PoweringOffBeforeDelete, now"),
+            (State::Provisioning, "save Deprovisioning, now"),
+            (State::Provisioned, "save Deprovisioning, now"),
+            (State::ExternallyProvisioned, "save PoweringOffBeforeDelete, now"),
+        ] {
+            check(state, &[("to be deleted", delete, next)]);
+        }
+        check(
+            State::Deprovisioning,
+            &[("its BMC cannot be used", |s| {
+                delete(s);
+                failed(s, ErrorType::Registration, 4);
+            }, "save Deleting, now")],
+        );
+    }
+}

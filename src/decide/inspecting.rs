@@ -135,3 +135,74 @@ fn keep(pass: &mut Pass<'_>, inventory: &serde_json::Value) -> Result<(), Undeci
     pass.status.hardware = Some(details);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{annotate, change_node, check, failed, patch, settled, with_node};
+    use super::*;
+    use crate::bmh::{HardwareData, HardwareDataSpec, HardwareDetails, ProvisioningState as State};
+
+    fn inventory() -> serde_json::Value {
+        json!({"inventory": {"cpu": {"architecture": "x86_64"}, "memory": {"physical_mb": 8192}}})
+    }
+
+    #[test]
+    fn hardware_is_looked_at_and_kept() {
+        check(
+            State::Inspecting,
+            &[
+                ("nothing is known", |_| {}, "? inventory"),
+                ("there is no inventory", |s| s.facts.inventory = Some(None), "inspect, InspectionStarted, 3s"),
+                ("at work", |s| change_node(s, |n| n.provision_state = ProvisionState::Inspecting), "10s"),
+                ("the agent is at work", |s| change_node(s, |n| n.provision_state = ProvisionState::InspectWait), "10s"),
+                ("done", |s| s.facts.inventory = Some(Some(inventory())),
+                    "create hardware data, save Preparing, InspectionComplete, now"),
+                ("done, with something else known before", |s| {
+                    s.facts.inventory = Some(Some(inventory()));
+                    s.hardware_data = Some(HardwareData::new("worker-0", HardwareDataSpec { hardware: Some(HardwareDetails::default()) }));
+                }, "release hardware data, delete hardware data, create hardware data, save Preparing, InspectionComplete, now"),
+                ("failed", |s| change_node(s, |n| {
+                    n.provision_state = ProvisionState::InspectFailed;
+                    n.last_error = "timeout".into();
+                }), "save Error 1, InspectionError, 120s"),
+                ("tried again", |s| {
+                    change_node(s, |n| n.provision_state = ProvisionState::InspectFailed);
+                    failed(s, ErrorType::Inspection, 1);
+                }, "inspect, save Ok 1, InspectionStarted, 3s"),
+                ("aborted, then tried again", |s| change_node(s, |n| {
+                    n.provision_state = ProvisionState::InspectFailed;
+                    n.last_error = "Inspection was aborted by request.".into();
+                }), "inspect, InspectionStarted, 3s"),
+                ("a reboot is forced", |s| {
+                    change_node(s, |n| n.provision_state = ProvisionState::InspectWait);
+                    annotate(s, "reboot.metal3.io", r#"{"force": true}"#);
+                }, r#"abort, edit [RemoveAnnotation("reboot.metal3.io")], 3s"#),
+                ("wanted anew", |s| annotate(s, "inspect.metal3.io", ""),
+                    r#"inspect, edit [RemoveAnnotation("inspect.metal3.io")], InspectionStarted, 3s"#),
+                ("disabled", |s| s.host.spec.inspection_mode = Some(InspectionMode::Disabled), "save Preparing, InspectionSkipped, now"),
+                ("from available", |s| change_node(s, |n| n.provision_state = ProvisionState::Available), "manage, 3s"),
+                ("in use", |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
+                    "fails to inspect a node in the unexpected state Active"),
+                ("a fault of Ironic's finding", |s| {
+                    s.facts.inventory = Some(None);
+                    change_node(s, |n| n.fault = "power failure".into());
+                }, "10s"),
+                ("maintenance set by hand", |s| {
+                    s.facts.inventory = Some(None);
+                    change_node(s, |n| n.maintenance = true);
+                }, "unset maintenance, now"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_fast_inspection_goes_through_the_bmc() {
+        let mut seen = settled(State::Inspecting);
+        seen.host.spec.inspection_mode = Some(InspectionMode::Fast);
+        seen.facts.inventory = Some(None);
+        with_node(&mut seen, super::super::tests::node(ProvisionState::Manageable));
+        assert_eq!(patch(&seen), json!([{"op": "add", "path": "/inspect_interface", "value": "redfish"}]));
+    }
+}

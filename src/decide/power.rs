@@ -197,3 +197,97 @@ fn end_agent_work(pass: &mut Pass<'_>, node: &Node) -> Option<LookAgain> {
         Sent::Yes(look_again) | Sent::NotYet(look_again) => Some(look_again),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{annotate, change_node, check, failed, request, settled, status};
+    use super::*;
+    use crate::{bmh::ProvisioningState as State, observe::Observation};
+
+    fn off(seen: &mut Observation) {
+        status(seen).powered_on = false;
+        change_node(seen, |node| node.power_state = Some("power off".into()));
+    }
+
+    #[test]
+    fn power_follows_the_wish() {
+        check(
+            State::Provisioned,
+            &[
+                ("on as wanted", |_| {}, "60s"),
+                ("found off", |s| change_node(s, |n| n.power_state = Some("power off".into())), "save, now"),
+                ("not known", |s| change_node(s, |n| n.power_state = None), "60s"),
+                ("off, wanted on", off, "power on, PowerOn, now"),
+                ("going on", |s| {
+                    off(s);
+                    change_node(s, |n| n.target_power_state = Some("power on".into()));
+                }, "3s"),
+                ("it did not go on", |s| {
+                    off(s);
+                    change_node(s, |n| n.last_error = "no answer".into());
+                }, "save Error 1, PowerManagementError, 120s"),
+                ("tried again", |s| {
+                    off(s);
+                    failed(s, ErrorType::PowerManagement, 1);
+                    change_node(s, |n| n.last_error = "no answer".into());
+                }, "power on, save Ok 1, PowerOn, now"),
+                ("it went on in the end", |s| failed(s, ErrorType::PowerManagement, 2), "save Ok 0, 60s"),
+                ("on, wanted off", |s| s.host.spec.online = false, "soft power off, PowerOff, now"),
+                ("on, wanted off, after an error", |s| {
+                    s.host.spec.online = false;
+                    status(s).error_count = 1;
+                }, "power off, PowerOff, now"),
+                ("on, wanted off, but never to be off", |s| {
+                    s.host.spec.online = false;
+                    s.host.spec.disable_power_off = true;
+                    change_node(s, |n| n.disable_power_off = true);
+                }, "soft rebooting, PowerOff, now"),
+                ("off, wanted on, and the node is on its way elsewhere", |s| {
+                    off(s);
+                    change_node(s, |n| n.target_provision_state = Some("active".into()));
+                }, "3s"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_reboot_is_one_power_cycle() {
+        check(
+            State::Provisioned,
+            &[
+                ("asked for", |s| annotate(s, "reboot.metal3.io", ""), "soft power off, PowerOff, now"),
+                ("asked for, at once", |s| annotate(s, "reboot.metal3.io", r#"{"mode": "hard"}"#), "power off, PowerOff, now"),
+                ("asked for in words that nobody knows", |s| annotate(s, "reboot.metal3.io", "please"),
+                    "soft power off, InvalidAnnotationValue, PowerOff, now"),
+                ("half done", |s| {
+                    off(s);
+                    annotate(s, "reboot.metal3.io", "");
+                }, r#"edit [RemoveAnnotation("reboot.metal3.io")], now"#),
+                ("kept off by another", |s| {
+                    off(s);
+                    annotate(s, "reboot.metal3.io/remediation", "");
+                }, "60s"),
+                ("never to be off", |s| {
+                    annotate(s, "reboot.metal3.io", "");
+                    s.host.spec.disable_power_off = true;
+                    change_node(s, |n| n.disable_power_off = true);
+                }, r#"soft rebooting, edit [RemoveAnnotation("reboot.metal3.io")], PowerOff, now"#),
+            ],
+        );
+        check(
+            State::Available,
+            &[
+                ("a free host does not care", |s| annotate(s, "reboot.metal3.io/x", ""), "60s"),
+                ("unless it is forced", |s| annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#), "soft power off, PowerOff, now"),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_operating_system_gets_three_minutes_and_then_none() {
+        let mut seen = settled(State::Provisioned);
+        seen.host.spec.online = false;
+        let Request::Power { power, .. } = request(&seen, "soft power off") else { panic!("it is about power") };
+        assert_eq!((power.timeout, power.otherwise), (Some(SOFT_LIMIT), Some(PowerTarget::Off)));
+    }
+}

@@ -54,3 +54,32 @@ fn prepare(pass: &mut Pass<'_>, node: &Node) -> Progress {
     };
     Ok(Some(pass.working(look_again)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{change_node, check, failed};
+    use super::*;
+    use crate::bmh::ProvisioningState as State;
+
+    #[test]
+    fn the_node_is_led_to_where_it_can_be_provisioned_from() {
+        check(
+            State::Preparing,
+            &[
+                ("manageable", |_| {}, "save Available, now"),
+                ("available", |s| change_node(s, |n| n.provision_state = ProvisionState::Available), "save Available, now"),
+                ("cleaning", |s| change_node(s, |n| n.provision_state = ProvisionState::CleanWait), "10s"),
+                ("failed", |s| change_node(s, |n| n.provision_state = ProvisionState::CleanFailed), "save Error 1, PreparationError, 120s"),
+                ("tried again", |s| {
+                    failed(s, ErrorType::Preparation, 1);
+                    change_node(s, |n| {
+                        n.provision_state = ProvisionState::CleanFailed;
+                        n.maintenance = true;
+                    });
+                }, "unset maintenance, manage, save Ok 1, 3s"),
+                ("in use", |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
+                    "fails to prepare a node in the unexpected state Active"),
+            ],
+        );
+    }
+}

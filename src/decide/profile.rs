@@ -37,3 +37,29 @@ fn hints(profile: &str) -> Option<RootDeviceHints> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{check, status};
+    use crate::bmh::{ProvisioningState as State, RootDeviceHints};
+
+    #[test]
+    fn the_disk_to_write_to_is_the_users_or_the_profiles() {
+        check(
+            State::Available,
+            &[
+                ("settled", |_| {}, "60s"),
+                ("the user's", |s| {
+                    s.host.spec.root_device_hints = Some(RootDeviceHints { model: "QEMU".into(), ..RootDeviceHints::default() });
+                }, "save, now"),
+                ("another profile's", |s| s.host.spec.hardware_profile = "dell".into(), "save, ProfileSet, now"),
+                ("the profile's, kept", |s| {
+                    status(s).hardware_profile = "libvirt".into();
+                    status(s).provisioning.root_device_hints = super::hints("libvirt");
+                }, "60s"),
+                ("of a profile that is none", |s| s.host.spec.hardware_profile = "vax".into(),
+                    r#"fails to use the hardware profile "vax": there is none of that name"#),
+            ],
+        );
+    }
+}

@@ -217,3 +217,150 @@ fn content(
 fn structured<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Result<T, Undecided> {
     serde_json::from_str(text).map_err(|_| Undecided::Fails(format!("read {key}: it is not a JSON document")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{annotate, change_node, check, decided, failed, patch, request, settled, status};
+    use super::*;
+    use crate::{
+        bmh::ProvisioningState as State,
+        observe::Observation,
+        provisioner::{Op, Request, Validation},
+    };
+
+    /// The node after it has been told what is wanted.
+    fn set_up(seen: &mut Observation) {
+        let Request::PatchNode { patch, .. } = request(seen, "patch node") else { panic!("it is a patch") };
+        change_node(seen, |node| {
+            for op in patch.0 {
+                let Op::Add(value) = op.op else { panic!("nothing is removed") };
+                match op.path.trim_start_matches('/').split_once('/') {
+                    Some(("instance_info", key)) => drop(node.instance_info.insert(key.to_owned(), value)),
+                    Some(("driver_info", key)) => drop(node.driver_info.insert(key.to_owned(), value)),
+                    Some(other) => panic!("{other:?}"),
+                    None => node.instance_uuid = value.as_str().map(str::to_owned),
+                }
+            }
+        });
+        seen.facts.validation = Some(Validation::default());
+    }
+
+    fn deploy_failed(seen: &mut Observation) {
+        set_up(seen);
+        change_node(seen, |node| {
+            node.provision_state = ProvisionState::DeployFailed;
+            node.last_error = "no space".into();
+        });
+    }
+
+    #[test]
+    fn an_image_is_put_on_the_machine() {
+        check(
+            State::Provisioning,
+            &[
+                ("the node knows of nothing", |_| {}, "patch /instance_uuid /instance_info/capabilities \
+/instance_info/root_device /instance_info/image_source /instance_info/image_disk_format \
+/instance_info/image_os_hash_algo /instance_info/image_os_hash_value /driver_info/force_persistent_boot_device, \
+save, continue"),
+                ("the node knows", |s| {
+                    set_up(s);
+                    s.facts.validation = None;
+                }, "? validation"),
+                ("it can be done", set_up, "active, save, ProvisioningStarted, 3s"),
+                ("it cannot be done", |s| {
+                    set_up(s);
+                    s.facts.validation = Some(Validation { boot: None, deploy: Some("no ramdisk".into()) });
+                }, "save Error 1, ProvisioningError, 120s"),
+                ("user data is wanted", |s| {
+                    set_up(s);
+                    s.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+                }, "? user secrets"),
+                ("user data is not there", |s| {
+                    set_up(s);
+                    s.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+                    s.facts.user_secrets = Some([("user".to_owned(), None)].into());
+                }, "fails to use the secret user for userData: it does not exist"),
+                ("manageable", |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable), "provide, save, 3s"),
+                ("wiping failed", |s| change_node(s, |n| {
+                    n.provision_state = ProvisionState::CleanFailed;
+                    n.maintenance = true;
+                }), "unset maintenance, manage, save, 3s"),
+                ("at work", |s| change_node(s, |n| n.provision_state = ProvisionState::DeployWait), "save, 10s"),
+                ("at work, and a reboot is forced", |s| {
+                    change_node(s, |n| n.provision_state = ProvisionState::DeployWait);
+                    annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#);
+                }, "deleted, save, 3s"),
+                ("done", |s| change_node(s, |n| n.provision_state = ProvisionState::Active), "save Provisioned, ProvisioningComplete, now"),
+                ("failed", deploy_failed, "save Error 1, ProvisioningError, 120s"),
+                ("after a failure", |s| {
+                    deploy_failed(s);
+                    failed(s, ErrorType::Provisioning, 1);
+                }, "save Deprovisioning, now"),
+                ("failed with another image", |s| {
+                    deploy_failed(s);
+                    s.host.spec.image.iter_mut().for_each(|image| image.url.push('2'));
+                }, "patch /instance_info/image_source, save, continue"),
+                ("no longer wanted", |s| s.host.spec.image = None, "save Deprovisioning, now"),
+                ("without a checksum", |s| s.host.spec.image.iter_mut().for_each(|image| image.checksum.clear()),
+                    "save Error 1, ProvisioningError, 120s"),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_failure_is_counted_for_its_image() {
+        let mut seen = settled(State::Provisioning);
+        failed(&mut seen, ErrorType::Provisioning, 1);
+        status(&mut seen).provisioning_fail_count = 2;
+        let decision = super::super::decide(&seen).expect("a decision");
+        let super::super::Effect::SaveStatus(after) = &decision.effects[0] else { panic!("{decision:?}") };
+        assert_eq!(after.provisioning_fail_count, 3);
+    }
+
+    #[test]
+    fn the_node_is_told_as_upstream_tells_it() {
+        let patch = patch(&settled(State::Provisioning));
+        let value = |path: &str| {
+            let ops = patch.as_array().expect("a list");
+            ops.iter().find(|op| op["path"] == path).map(|op| op["value"].clone())
+        };
+        assert_eq!(value("/instance_uuid"), Some(json!("c9a9d1cc-0b2a-4a6c-9a79-6a9f7a3c1f00")));
+        assert_eq!(value("/instance_info/root_device"), Some(json!({"name": "s== /dev/sda"})));
+        assert_eq!(value("/instance_info/capabilities"), Some(json!({})));
+        assert_eq!(value("/instance_info/image_os_hash_algo"), Some(json!("sha256")));
+        assert_eq!(value("/driver_info/force_persistent_boot_device"), Some(json!("Default")));
+    }
+
+    #[test]
+    fn the_config_drive_holds_names_and_user_data() {
+        let mut seen = settled(State::Provisioning);
+        seen.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+        seen.host.spec.meta_data = Some(SecretReference { name: "meta".into(), ..SecretReference::default() });
+        set_up(&mut seen);
+        let secret = |key: &str, text: &str| {
+            let data = [(key.to_owned(), k8s_openapi::ByteString(text.into()))].into();
+            Some(Secret { data: Some(data), ..Secret::default() })
+        };
+        let secrets = [("user", secret("value", "#cloud-config")), ("meta", secret("metaData", r#"{"name": "own"}"#))];
+        seen.facts.user_secrets = Some(secrets.map(|(name, secret)| (name.to_owned(), secret)).into());
+        let Request::Provision { configdrive: Some(drive), .. } = request(&seen, "active") else {
+            panic!("{}", decided(&seen))
+        };
+        assert_eq!(
+            json!(drive),
+            json!({
+                "user_data": "#cloud-config",
+                "meta_data": {"local-hostname": "worker-0", "local_hostname": "worker-0", "metal3-name": "worker-0",
+                    "metal3-namespace": "metal3", "name": "own", "uuid": "c9a9d1cc-0b2a-4a6c-9a79-6a9f7a3c1f00"},
+            })
+        );
+    }
+
+    #[test]
+    fn a_live_iso_is_booted_and_not_written() {
+        let mut seen = settled(State::Provisioning);
+        seen.host.spec.image = serde_json::from_value(json!({"url": "http://images/live.iso", "format": "live-iso"})).expect("an image");
+        assert_eq!(decided(&seen), "patch /instance_uuid /instance_info/capabilities /instance_info/root_device \
+/instance_info/boot_iso /deploy_interface /driver_info/force_persistent_boot_device, save, continue");
+    }
+}

@@ -70,3 +70,53 @@ pub(super) fn inspection_is_wanted(pass: &Pass<'_>) -> bool {
 fn parse<T: serde::de::DeserializeOwned>(annotation: &str, text: &str) -> Result<T, Undecided> {
     serde_json::from_str(text).map_err(|error| Undecided::Fails(format!("read the annotation {annotation}: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{annotate, check, delete, status};
+    use crate::{
+        bmh::{HARDWARE_DATA_FINALIZER, HardwareData, HardwareDataSpec, HardwareDetails, ProvisioningState as State},
+        observe::{NodeFound, Observation},
+    };
+
+    fn inspected(seen: &mut Observation) {
+        let mut details = HardwareDetails::default();
+        details.cpu.arch = "x86_64".to_owned();
+        let mut data = HardwareData::new("worker-0", HardwareDataSpec { hardware: Some(details) });
+        data.metadata.finalizers = Some(vec![HARDWARE_DATA_FINALIZER.to_owned()]);
+        seen.hardware_data = Some(data);
+    }
+
+    #[test]
+    fn what_the_host_carries_with_it_comes_first() {
+        check(
+            State::New,
+            &[
+                ("a moved host", |s| {
+                    status(s).last_updated = None;
+                    annotate(s, "baremetalhost.metal3.io/status", r#"{"provisioning": {"state": "provisioned"}, "poweredOn": true}"#);
+                }, "save Provisioned, now"),
+                ("a moved host, restored", |s| annotate(s, "baremetalhost.metal3.io/status", "{}"),
+                    r#"edit [RemoveAnnotation("baremetalhost.metal3.io/status")], now"#),
+                ("hardware details by hand", |s| annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#),
+                    "save, UpdateHardwareDetails, now"),
+                ("hardware details by hand, stored", |s| {
+                    annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#);
+                    status(s).hardware = Some(HardwareDetails { hostname: "a".into(), ..HardwareDetails::default() });
+                }, r#"edit [RemoveAnnotation("inspect.metal3.io/hardwaredetails")], RemoveAnnotation, now"#),
+            ],
+        );
+        check(
+            State::Preparing,
+            &[("an architecture that was found out", inspected, r#"edit [SetArchitecture("x86_64")], now"#)],
+        );
+        check(
+            State::Deleting,
+            &[("what was found out goes with its host", |s| {
+                inspected(s);
+                delete(s);
+                s.facts.node = Some(NodeFound::Absent);
+            }, "release hardware data, release secret, edit [RemoveFinalizer], never")],
+        );
+    }
+}
