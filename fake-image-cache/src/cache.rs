@@ -143,7 +143,8 @@ impl Cache {
     /// The names of the files that a client finds, faults other than moved files aside.
     fn there(&self) -> BTreeSet<String> {
         let active = || self.faults.values().filter(|begun| !begun.ended);
-        let gone = |name: &&String| self.away.contains(*name) || active().any(|begun| begun.moved.contains(*name));
+        let gone =
+            |name: &&String| self.away.contains(*name) || active().any(|begun| begun.moved.contains(*name));
         self.files.keys().filter(|name| !gone(name)).cloned().collect()
     }
 
@@ -189,7 +190,9 @@ impl Begun {
                 return hidden.then(|| Answer::Response(refusal(StatusCode::NOT_FOUND)));
             }
             Fault::Status { code, on } => (on, Some(Answer::Response(refusal(code.http())))),
-            Fault::Slow { bytes_per_second, on } => (on, cuts(0).then(|| fated(Fate::Slow(bytes_per_second.get())))),
+            Fault::Slow { bytes_per_second, on } => {
+                (on, cuts(0).then(|| fated(Fate::Slow(bytes_per_second.get()))))
+            }
             Fault::Truncate { bytes, on } => (on, cuts(*bytes).then(|| fated(Fate::Truncate(*bytes)))),
             Fault::Reset { after_bytes: None, on } => (on, Some(fated(Fate::Reset))),
             Fault::Reset { after_bytes: Some(bytes), on } => {

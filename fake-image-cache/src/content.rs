@@ -52,7 +52,10 @@ pub(crate) fn image(name: &str, size: u64) -> Vec<(String, File)> {
         let line = format!("{digest}  {base}\n");
         (format!("{name}.{ending}"), File::new(line.into(), "text/plain", Some(name.to_owned())))
     });
-    [(name.to_owned(), File::new(content, "application/octet-stream", None))].into_iter().chain(sums).collect()
+    [(name.to_owned(), File::new(content, "application/octet-stream", None))]
+        .into_iter()
+        .chain(sums)
+        .collect()
 }
 
 /// Bytes that look random and follow from name and size: the same image is the same in every cache, world and seed.

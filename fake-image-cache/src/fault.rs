@@ -184,7 +184,8 @@ mod tests {
             count: NonZeroU64::new(count),
             ..Selector::default()
         };
-        let included = |selector: Selector| (1..=5).filter(|number| selector.includes(*number)).collect::<Vec<_>>();
+        let included =
+            |selector: Selector| (1..=5).filter(|number| selector.includes(*number)).collect::<Vec<_>>();
         assert_eq!(included(selector(0, 0)), [1, 2, 3, 4, 5]);
         assert_eq!(included(selector(3, 0)), [3, 4, 5]);
         assert_eq!(included(selector(0, 2)), [1, 2]);

@@ -93,7 +93,12 @@ impl Client {
     }
 
     /// Sends a command and waits for its answer, whatever its completion code.
-    pub async fn request(&mut self, net_fn: NetFn, command: u8, data: &[u8]) -> Result<Response, ClientError> {
+    pub async fn request(
+        &mut self,
+        net_fn: NetFn,
+        command: u8,
+        data: &[u8],
+    ) -> Result<Response, ClientError> {
         let stage = Stage::Command { net_fn, command };
         let Self { link, session } = self;
         let request = session.next_request(net_fn, command, data);
@@ -138,9 +143,8 @@ impl Client {
             (NetFn::GROUP_EXTENSION, GROUP_PROPERTIES, &[0x03]),
         ];
         for (net_fn, command, data) in probes {
-            match self.request(net_fn, command, data).await {
-                Err(error @ ClientError::Socket { .. }) => return Err(error),
-                Ok(_) | Err(_) => {}
+            if let Err(error @ ClientError::Socket { .. }) = self.request(net_fn, command, data).await {
+                return Err(error);
             }
         }
         Ok(())
@@ -159,8 +163,12 @@ async fn capabilities(link: &Link, privilege: Privilege) -> Result<(), ClientErr
     let mut last = Ok(());
     for extended in [true, false] {
         let command = GetAuthenticationCapabilities { extended, privilege };
-        let request =
-            Message::request(0, GetAuthenticationCapabilities::NET_FN, GetAuthenticationCapabilities::CODE, &command.encode());
+        let request = Message::request(
+            0,
+            GetAuthenticationCapabilities::NET_FN,
+            GetAuthenticationCapabilities::CODE,
+            &command.encode(),
+        );
         let datagram = Datagram::Sessionless(request.encode()).encode();
         let answer = link
             .exchange(
@@ -188,10 +196,8 @@ async fn capabilities(link: &Link, privilege: Privilege) -> Result<(), ClientErr
 }
 
 fn response(stage: Stage, message: &Message) -> Result<Response, ClientError> {
-    let (completion, data) = message
-        .data
-        .split_first()
-        .ok_or(ClientError::Malformed { stage, source: DecodeError::Short })?;
+    let (completion, data) =
+        message.data.split_first().ok_or(ClientError::Malformed { stage, source: DecodeError::Short })?;
     Ok(Response { completion: Completion(*completion), data: data.to_vec() })
 }
 

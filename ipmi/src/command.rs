@@ -55,7 +55,9 @@ impl Request {
             (GetChassisStatus::NET_FN, GetChassisStatus::CODE) => Ok(Self::GetChassisStatus),
             (ChassisControl::NET_FN, ChassisControl::CODE) => Control::decode(data).map(Self::ChassisControl),
             (SetBootOption::NET_FN, SetBootOption::CODE) => BootOption::decode(data).map(Self::SetBootOption),
-            (GetBootOption::NET_FN, GetBootOption::CODE) => GetBootOption::decode(data).map(Self::GetBootOption),
+            (GetBootOption::NET_FN, GetBootOption::CODE) => {
+                GetBootOption::decode(data).map(Self::GetBootOption)
+            }
             _ => Err(Completion::INVALID_COMMAND),
         }
     }

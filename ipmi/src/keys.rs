@@ -100,10 +100,8 @@ impl Keys {
     /// The keys of a session. `secret` is K_G, or the user's password where none is set (13.31, 13.32).
     pub fn derive(suite: CipherSuite, exchange: &Exchange, secret: &Secret) -> Self {
         let algorithm = suite.authentication();
-        let sik = algorithm.hash(
-            secret.bytes(),
-            &[&exchange.console_random, &exchange.bmc_random, &exchange.who()],
-        );
+        let sik = algorithm
+            .hash(secret.bytes(), &[&exchange.console_random, &exchange.bmc_random, &exchange.who()]);
         let further = |constant: u8| algorithm.hash(&sik, &[&[constant; 20]]);
         // Without authentication the hash is empty, and so is the need for a key.
         let k2 = further(2).first_chunk().copied().unwrap_or_default();
@@ -113,16 +111,21 @@ impl Keys {
     /// RAKP message 4's check value: the BMC knows the session's key (13.28.1).
     pub fn rakp4(&self, exchange: &Exchange) -> Vec<u8> {
         let algorithm = self.suite.authentication();
-        let mut code = algorithm.hash(
-            &self.sik,
-            &[&exchange.console_random, &exchange.bmc.to_le_bytes(), &exchange.guid],
-        );
+        let mut code = algorithm
+            .hash(&self.sik, &[&exchange.console_random, &exchange.bmc.to_le_bytes(), &exchange.guid]);
         code.truncate(algorithm.check_length());
         code
     }
 
     /// Protects a payload as the suite says. `iv` must not repeat within the session.
-    pub fn seal(&self, kind: PayloadType, session: u32, sequence: u32, payload: &[u8], iv: [u8; BLOCK]) -> Packet {
+    pub fn seal(
+        &self,
+        kind: PayloadType,
+        session: u32,
+        sequence: u32,
+        payload: &[u8],
+        iv: [u8; BLOCK],
+    ) -> Packet {
         let (encrypted, payload) = match self.suite.confidentiality() {
             Confidentiality::None => (false, payload.to_vec()),
             Confidentiality::AesCbc128 => (true, self.encrypt(payload, iv)),

@@ -1,9 +1,6 @@
 //! The IPMI message: a command or its response, with addresses and checksums (13.8).
 
-use crate::{
-    Completion, DecodeError,
-    read::Reader,
-};
+use crate::{Completion, DecodeError, read::Reader};
 
 /// The BMC's address.
 pub const BMC: u8 = 0x20;

@@ -1,10 +1,6 @@
 //! Datagrams: the RMCP header and what may follow it (13.1 to 13.6).
 
-use crate::{
-    DecodeError,
-    packet::Packet,
-    read::Reader,
-};
+use crate::{DecodeError, packet::Packet, read::Reader};
 
 const VERSION: u8 = 0x06;
 /// No RMCP acknowledgement is wanted; IPMI never wants one (13.1.3).
@@ -51,7 +47,8 @@ impl Datagram {
             Self::Sessionless(message) => {
                 // Authentication type, sequence number and session id are all null.
                 let mut bytes = ipmi(&[NO_AUTHENTICATION, 0, 0, 0, 0, 0, 0, 0, 0]);
-                let length = u8::try_from(message.len()).expect("messages outside sessions are ours and short");
+                let length =
+                    u8::try_from(message.len()).expect("messages outside sessions are ours and short");
                 bytes.push(length);
                 bytes.extend_from_slice(message);
                 bytes

@@ -238,11 +238,9 @@ impl Rakp2 {
         let console = reader.u32()?;
         let outcome = match Status::from_code(status) {
             Some(status) => Err(status),
-            None => Ok(Challenge {
-                random: reader.array()?,
-                guid: reader.array()?,
-                code: reader.rest().to_vec(),
-            }),
+            None => {
+                Ok(Challenge { random: reader.array()?, guid: reader.array()?, code: reader.rest().to_vec() })
+            }
         };
         Ok(Self { tag, console, outcome })
     }

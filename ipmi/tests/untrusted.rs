@@ -38,8 +38,8 @@ fn server() -> Server {
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![Just(0x00_u8), Just(0x01), 0x10..0x16_u8];
     let payload = vec(any::<u8>(), 0..64);
-    (kind, any::<bool>(), any::<bool>(), any::<u32>(), any::<u32>(), payload, vec(any::<u8>(), 0..24)).prop_map(
-        |(kind, encrypted, authenticated, session, sequence, payload, trailer)| {
+    (kind, any::<bool>(), any::<bool>(), any::<u32>(), any::<u32>(), payload, vec(any::<u8>(), 0..24))
+        .prop_map(|(kind, encrypted, authenticated, session, sequence, payload, trailer)| {
             let flags = u8::from(encrypted) << 7 | u8::from(authenticated) << 6;
             let mut bytes = vec![0x06, 0, 0xff, 0x07, 0x06, flags | kind];
             bytes.extend(session.to_le_bytes());
@@ -48,8 +48,7 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
             bytes.extend(payload);
             bytes.extend(trailer);
             bytes
-        },
-    )
+        })
 }
 
 fn suite() -> impl Strategy<Value = CipherSuite> {

@@ -27,7 +27,12 @@ enum Heard<T> {
 }
 
 impl Link {
-    pub(super) async fn open(host: &Host, address: &str, port: u16, retry: Retry) -> Result<Self, ClientError> {
+    pub(super) async fn open(
+        host: &Host,
+        address: &str,
+        port: u16,
+        retry: Retry,
+    ) -> Result<Self, ClientError> {
         let peer = host
             .resolve(address, port)
             .await

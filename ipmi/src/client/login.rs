@@ -9,7 +9,9 @@ use crate::{
     keys::{Exchange, Keys},
     packet::{Packet, PayloadType},
     rmcp::Datagram,
-    setup::{Challenge, NAME_ONLY, OpenRequest, OpenResponse, Opened, Outcome, Rakp1, Rakp2, Rakp3, Rakp4, Step},
+    setup::{
+        Challenge, NAME_ONLY, OpenRequest, OpenResponse, Opened, Outcome, Rakp1, Rakp2, Rakp3, Rakp4, Step,
+    },
 };
 
 /// How often ipmitool begins anew when a step of set-up is not answered, each time from Open Session.
@@ -96,7 +98,8 @@ async fn open(link: &Link, console: u32, suite: CipherSuite) -> Result<Opened, C
     .await?;
     // A BMC that chose other algorithms than the only ones it was offered makes no sense.
     if opened.proposal != suite.proposal() {
-        let source = DecodeError::Value { field: "choice of algorithms for cipher suite", value: suite.number() };
+        let source =
+            DecodeError::Value { field: "choice of algorithms for cipher suite", value: suite.number() };
         return Err(ClientError::Malformed { stage: Stage::Setup(Step::Open), source });
     }
     Ok(opened)

@@ -106,7 +106,9 @@ impl BootFlags {
     /// The five bytes.
     pub fn encode(&self) -> [u8; 5] {
         let mut bytes = self.rest;
-        for (set, bit) in [(self.valid, Self::VALID), (self.persistent, Self::PERSISTENT), (self.efi, Self::EFI)] {
+        for (set, bit) in
+            [(self.valid, Self::VALID), (self.persistent, Self::PERSISTENT), (self.efi, Self::EFI)]
+        {
             if set {
                 bytes[0] |= bit;
             }

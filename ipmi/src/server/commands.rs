@@ -30,7 +30,13 @@ pub(super) fn outside(config: &Config, call: &mut Call<'_>, message: &Message) -
 }
 
 /// Answers a command of a session, or lets the machine do it.
-pub(super) fn inside(config: &Config, call: &mut Call<'_>, id: u32, active: &mut Active, message: &Message) -> Done {
+pub(super) fn inside(
+    config: &Config,
+    call: &mut Call<'_>,
+    id: u32,
+    active: &mut Active,
+    message: &Message,
+) -> Done {
     let incoming = incoming(call, Some(active), message);
     let stays = |reply| Done { reply, close: None };
     if let Some(reply) = call.bmc.intercept(&incoming) {
@@ -59,8 +65,13 @@ fn about(config: &Config, message: &Message) -> Option<Reply> {
     Some(match (message.net_fn, message.command) {
         (GetAuthenticationCapabilities::NET_FN, GetAuthenticationCapabilities::CODE) => {
             // BMCs tell about IPMI 2.0 whether or not they are asked to.
-            let able = AuthenticationCapabilities { channel: CHANNEL, rmcp_plus: true, kg: config.kg.is_some() };
-            if message.data.len() == 2 { Reply::ok(able.encode()) } else { Reply::refuse(Completion::INVALID_LENGTH) }
+            let able =
+                AuthenticationCapabilities { channel: CHANNEL, rmcp_plus: true, kg: config.kg.is_some() };
+            if message.data.len() == 2 {
+                Reply::ok(able.encode())
+            } else {
+                Reply::refuse(Completion::INVALID_LENGTH)
+            }
         }
         (GetCipherSuites::NET_FN, GetCipherSuites::CODE) => match GetCipherSuites::decode(&message.data) {
             Ok(request) => Reply::ok(request.encode_answer(CHANNEL, &config.suites)),

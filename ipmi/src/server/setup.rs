@@ -46,8 +46,11 @@ impl Server {
 
     fn opened(&mut self, call: &Call<'_>, request: &OpenRequest) -> Outcome<Opened> {
         let Config { suites, limit, privilege, .. } = &self.config;
-        let suite =
-            suites.iter().copied().find(|suite| request.proposal.admits(*suite)).ok_or(Status::NoCipherSuite)?;
+        let suite = suites
+            .iter()
+            .copied()
+            .find(|suite| request.proposal.admits(*suite))
+            .ok_or(Status::NoCipherSuite)?;
         let wanted = Privilege::from_number(request.privilege).map_err(|_| Status::InvalidRole)?;
         let privilege = wanted.map_or(*privilege, |wanted| wanted.min(*privilege));
         if self.sessions.len() >= *limit {
@@ -88,7 +91,11 @@ impl Server {
             // A console whose answer was lost must get the same again, lest it mix two challenges.
             State::Challenged(earlier) if is_of(&earlier.exchange, hello) => {
                 let Challenged { exchange, code, .. } = &**earlier;
-                return Ok(Challenge { random: exchange.bmc_random, guid: exchange.guid, code: code.clone() });
+                return Ok(Challenge {
+                    random: exchange.bmc_random,
+                    guid: exchange.guid,
+                    code: code.clone(),
+                });
             }
             State::Challenged(_) | State::Opened => {}
         }
