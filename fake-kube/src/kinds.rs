@@ -130,7 +130,11 @@ impl Resource {
             Rules::ConfigMap | Rules::Lease => {}
             Rules::Event => {
                 let members = object::as_members(object);
-                for (key, value) in [("metadata", json!({})), ("reportingComponent", json!("")), ("reportingInstance", json!(""))] {
+                for (key, value) in [
+                    ("metadata", json!({})),
+                    ("reportingComponent", json!("")),
+                    ("reportingInstance", json!("")),
+                ] {
                     members.entry(key).or_insert(value);
                 }
             }
@@ -147,12 +151,15 @@ impl Resource {
 
     /// What is wrong with an object that is about to be stored; `old` is what it replaces.
     pub(crate) fn faults_of(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = metadata_faults(object, old);
+        let names_are_free = matches!(self.rules, Rules::Event | Rules::NewEvent);
+        let mut causes = metadata_faults(object, old, names_are_free);
         match &self.rules {
             Rules::Namespace | Rules::Lease => {}
             Rules::ConfigMap => immutable(object, old, &["data", "binaryData"], &mut causes),
             Rules::Secret => {
-                for (key, value) in object::at(object, &["data"]).and_then(Value::as_object).into_iter().flatten() {
+                for (key, value) in
+                    object::at(object, &["data"]).and_then(Value::as_object).into_iter().flatten()
+                {
                     let decoded = value.as_str().map(|text| base64::prelude::BASE64_STANDARD.decode(text));
                     if !matches!(decoded, Some(Ok(_))) {
                         // The value may be a password in plain text: it is not repeated.
@@ -164,7 +171,11 @@ impl Resource {
                     }
                 }
                 if old.is_some_and(|old| old.get("type") != object.get("type")) {
-                    causes.push(Cause::invalid("type", object.get("type").unwrap_or(&Value::Null), "field is immutable"));
+                    causes.push(Cause::invalid(
+                        "type",
+                        object.get("type").unwrap_or(&Value::Null),
+                        "field is immutable",
+                    ));
                 }
                 immutable(object, old, &["data"], &mut causes);
             }
@@ -173,7 +184,11 @@ impl Resource {
                 let home = object::namespace(object);
                 // Events about things without a namespace are kept in "default".
                 if about != home && !(about.is_empty() && home == "default") {
-                    causes.push(Cause::invalid("involvedObject.namespace", &about.into(), "does not match event.namespace"));
+                    causes.push(Cause::invalid(
+                        "involvedObject.namespace",
+                        &about.into(),
+                        "does not match event.namespace",
+                    ));
                 }
             }
             Rules::Definition => causes.extend(definition_faults(object)),
@@ -223,9 +238,7 @@ fn normalize_definition(object: &mut Value) {
         .filter(|version| version.get("storage") == Some(&Value::Bool(true)))
         .filter_map(|version| version.get("name").cloned())
         .collect();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({ "type": kind, "status": "True", "reason": reason, "message": message })
-    };
+    let condition = |kind: &str, reason: &str, message: &str| json!({ "type": kind, "status": "True", "reason": reason, "message": message });
     object::as_members(object).insert(
         "status".into(),
         json!({
@@ -299,16 +312,36 @@ fn drop_unknown_metadata(object: &mut Value) -> Vec<String> {
     unknown
 }
 
-fn metadata_faults(object: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// What is wrong with an object's metadata. Events may have any name that fits into a path.
+fn metadata_faults(object: &Value, old: Option<&Value>, names_are_free: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object::name(object);
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if object::text(object, &["kind"]) == "Event" {
+        // Events are named after their reason, capitals and all: their names need only fit into a path.
+        if name == "." || name == ".." || name.contains(['/', '%']) {
+            causes.push(Cause::invalid(
+                "metadata.name",
+                &name.into(),
+                "may not be '.' or '..' or contain '/' or '%'",
+            ));
+        }
+    } else if names_are_free {
+        if name == "." || name == ".." || name.contains(['/', '%']) {
+            causes.push(Cause::invalid(
+                "metadata.name",
+                &name.into(),
+                "may not be '.' or '..' or contain '/' or '%'",
+            ));
+        }
     } else if !is_subdomain(name) {
         causes.push(Cause::invalid("metadata.name", &name.into(), SUBDOMAIN));
     }
     for map in ["labels", "annotations"] {
-        for (key, value) in object::at(object, &["metadata", map]).and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in
+            object::at(object, &["metadata", map]).and_then(Value::as_object).into_iter().flatten()
+        {
             if !value.is_string() {
                 causes.push(Cause::invalid(format!("metadata.{map}.{key}"), value, "must be a string"));
             } else if map == "labels" && !is_label_value(value.as_str().unwrap_or_default()) {
@@ -325,7 +358,8 @@ fn metadata_faults(object: &Value, old: Option<&Value>) -> Vec<Cause> {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if object::text(reference, &[field]).is_empty() {
                 let at = format!("metadata.ownerReferences[{index}].{field}");
-                let rule = if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                let rule =
+                    if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
                 causes.push(Cause::invalid(at, &"".into(), rule));
             }
         }
@@ -336,7 +370,8 @@ fn metadata_faults(object: &Value, old: Option<&Value>) -> Vec<Cause> {
     }
     if let Some(old) = old.filter(|old| object::is_deleting(old)) {
         let before = object::finalizers(old);
-        let new: Vec<&str> = object::finalizers(object).into_iter().filter(|name| !before.contains(name)).collect();
+        let new: Vec<&str> =
+            object::finalizers(object).into_iter().filter(|name| !before.contains(name)).collect();
         if !new.is_empty() {
             let rule = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -390,9 +425,13 @@ fn rename(object: &Value, new_name: impl Fn(&str) -> String) -> Value {
 
 /// A core event in the words of `events.k8s.io/v1`.
 pub(crate) fn to_new_event(event: &Value) -> Value {
-    rename(event, |key| EVENT_WORDS.iter().find(|(core, _)| *core == key).map_or(key, |(_, new)| new).to_owned())
+    rename(event, |key| {
+        EVENT_WORDS.iter().find(|(core, _)| *core == key).map_or(key, |(_, new)| new).to_owned()
+    })
 }
 
 fn from_new_event(event: &Value) -> Value {
-    rename(event, |key| EVENT_WORDS.iter().find(|(_, new)| *new == key).map_or(key, |(core, _)| core).to_owned())
+    rename(event, |key| {
+        EVENT_WORDS.iter().find(|(_, new)| *new == key).map_or(key, |(core, _)| core).to_owned()
+    })
 }
