@@ -61,7 +61,7 @@ pub enum Cause {
     TimedOut(Duration),
     /// The request or its answer did not get through, or was not understood.
     #[error("talk to the Kubernetes API")]
-    Broken(#[source] kube::Error),
+    Broken(#[source] Box<kube::Error>),
 }
 
 /// How much of an answer is quoted, in characters: what is not Kubernetes' own may be a whole page.
@@ -77,7 +77,7 @@ impl From<kube::Error> for Cause {
                 code: status.code,
                 message: status.message.trim().chars().take(QUOTED).collect(),
             },
-            other => Self::Broken(other),
+            other => Self::Broken(Box::new(other)),
         }
     }
 }

@@ -52,6 +52,9 @@ fn waits(moments: &[Moment]) -> Vec<Duration> {
     begun.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
+/// What another client makes of an object.
+type Write = fn(&mut Value);
+
 /// Runs a test beside a controller with three workers, whose reconciles take `length` and end as `outcome` says of the
 /// host and the number of reconciles before.
 fn beside<T, F>(
@@ -106,7 +109,7 @@ fn what_counts_as_a_change_of_a_host() {
         host.sleep(MOMENT).await;
         assert_eq!(diary.take(), ["host-0", "host-1"]);
         // what is written                                                    runs
-        let changes: [(fn(&mut Value), bool); 7] = [
+        let changes: [(Write, bool); 7] = [
             (|host| host["status"]["errorCount"] = json!(1), false),
             (|host| host["metadata"]["labels"] = json!({"a": "b"}), false),
             (|host| host["metadata"]["generation"] = json!(2), true),

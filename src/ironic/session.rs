@@ -243,11 +243,13 @@ fn escape(text: &str, kept: &str) -> String {
 mod tests {
     use super::*;
 
+    type Query<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn nothing_from_outside_leaves_its_place_in_a_path() {
         let mac = "00:11:22:33:44:55";
         // segments                          query                                     path
-        let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
+        let cases: [(&[&str], Query<'_>, &str); 4] = [
             (&["nodes", "metal3~host-0"], &[], "/nodes/metal3~host-0"),
             (
                 &["ports"],
