@@ -289,7 +289,9 @@ fn dotted(path: &[String]) -> String {
     path.iter()
         .map(|step| match step.strip_prefix("f:") {
             Some(key) => format!(".{key}"),
-            None => format!("[{}]", step.get(2..).unwrap_or_default().replace("\":", "=").replace(['{', '}'], "")),
+            None => {
+                format!("[{}]", step.get(2..).unwrap_or_default().replace("\":", "=").replace(['{', '}'], ""))
+            }
         })
         .collect()
 }

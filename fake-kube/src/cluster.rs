@@ -97,7 +97,9 @@ impl Cluster {
             [] => None,
             all if all.iter().all(|value| value == "All") => Some(self.store.clone()),
             other => {
-                return Err(Failure::bad_request(format!("invalid dryRun: {other:?}: supported values: \"All\"")));
+                return Err(Failure::bad_request(format!(
+                    "invalid dryRun: {other:?}: supported values: \"All\""
+                )));
             }
         };
         let reply = match call.verb {
@@ -125,7 +127,12 @@ impl Cluster {
     }
 
     /// Creates an object that is there from the beginning.
-    pub(crate) fn seed(&mut self, resource: &Resource, mut new: Value, moment: Moment) -> Result<(), Failure> {
+    pub(crate) fn seed(
+        &mut self,
+        resource: &Resource,
+        mut new: Value,
+        moment: Moment,
+    ) -> Result<(), Failure> {
         resource.stamp(&mut new);
         resource.normalize(&mut new);
         self.store.create(resource, new, moment).map(drop)

@@ -20,6 +20,9 @@ const FILES: [&str; 9] = [
 pub(crate) fn metal3() -> Vec<Value> {
     FILES
         .iter()
-        .map(|file| serde_json::from_str(file).unwrap_or_else(|error| unreachable!("our own definitions are JSON: {error}")))
+        .map(|file| {
+            serde_json::from_str(file)
+                .unwrap_or_else(|error| unreachable!("our own definitions are JSON: {error}"))
+        })
         .collect()
 }

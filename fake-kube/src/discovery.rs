@@ -30,7 +30,8 @@ pub(crate) fn core_versions(address: IpAddr, port: u16) -> Value {
 
 /// `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
-    let groups: Vec<Value> = registry.groups().iter().map(|(name, versions)| group_entry(name, versions)).collect();
+    let groups: Vec<Value> =
+        registry.groups().iter().map(|(name, versions)| group_entry(name, versions)).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
@@ -107,7 +108,8 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, version: DiscoveryVers
         versions
             .iter()
             .map(|version| {
-                let resources: Vec<Value> = registry.of(group, version).into_iter().map(|r| entry(r)).collect();
+                let resources: Vec<Value> =
+                    registry.of(group, version).into_iter().map(|r| entry(r)).collect();
                 json!({ "version": version, "freshness": "Current", "resources": resources })
             })
             .collect()
@@ -116,7 +118,10 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, version: DiscoveryVers
         vec![json!({ "metadata": {}, "versions": versions("", &["v1"]) })]
     } else {
         let groups = registry.groups();
-        groups.iter().map(|(name, v)| json!({ "metadata": { "name": name }, "versions": versions(name, v) })).collect()
+        groups
+            .iter()
+            .map(|(name, v)| json!({ "metadata": { "name": name }, "versions": versions(name, v) }))
+            .collect()
     };
     let version = match version {
         DiscoveryVersion::V2 => "v2",

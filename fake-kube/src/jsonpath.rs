@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -20,11 +20,11 @@ enum Step {
 /// A path that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("understand the JSON path {0:?}")]
-pub struct BadPath(String);
+pub(crate) struct BadPath(String);
 
 impl JsonPath {
     /// Reads a path like `.status.conditions[?(@.type=="Ready")].status`.
-    pub fn parse(text: &str) -> Result<Self, BadPath> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BadPath> {
         let bad = || BadPath(text.to_owned());
         let mut rest = text.trim().strip_prefix('.').ok_or_else(bad)?;
         let mut steps = Vec::new();
@@ -57,7 +57,7 @@ impl JsonPath {
     }
 
     /// The first value the path leads to.
-    pub fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    pub(crate) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
             found = found.into_iter().flat_map(|value| step.from(value)).collect();

@@ -42,7 +42,7 @@ use std::{
 use axum::Router;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use wire::Host;
+use wire::{Host, Task};
 
 pub use fault::{Fault, FaultId, Matching};
 pub use request::Verb;
@@ -94,19 +94,19 @@ impl KubeApi {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    /// Serves on [`PORT`] for as long as the host lives; returns only if the port cannot be had. After a crash of the
-    /// host serve again: objects and revisions are kept, the history for watches is not, as in a restarted API server.
-    pub async fn serve(&self, host: &Host) -> io::Result<()> {
-        self.serve_at(host, PORT).await
+    /// Serves on [`PORT`] for as long as the host lives. The task ends only if the port cannot be had; dropping it lets
+    /// it go on. After a crash of the host serve again: objects and revisions are kept, the history for watches is not,
+    /// as in a restarted API server.
+    pub fn serve(&self, host: Host) -> Task<io::Result<()>> {
+        self.serve_at(host, PORT)
     }
 
     /// Serves on another port.
-    pub async fn serve_at(&self, host: &Host, port: u16) -> io::Result<()> {
-        self.start(host);
-        let app = Router::new()
-            .fallback(server::handle)
-            .with_state(server::Server { api: self.clone(), host: host.clone() });
-        wire::http::serve(host, port, app).await
+    pub fn serve_at(&self, host: Host, port: u16) -> Task<io::Result<()>> {
+        self.start(&host);
+        let server = server::Server { api: self.clone(), host: host.clone() };
+        let app = Router::new().fallback(server::handle).with_state(server);
+        host.clone().spawn(async move { wire::http::serve(&host, port, app).await })
     }
 
     /// Makes what is always there, or forgets what a restart forgets.
@@ -117,12 +117,13 @@ impl KubeApi {
             state.cluster.store.forget_history();
             return;
         }
-        let seeds = NAMESPACES
-            .iter()
-            .map(|name| ("", "v1", "namespaces", json!({ "metadata": { "name": name } })))
-            .chain(definitions::metal3().into_iter().map(|definition| {
-                ("apiextensions.k8s.io", "v1", "customresourcedefinitions", definition)
-            }));
+        let seeds =
+            NAMESPACES
+                .iter()
+                .map(|name| ("", "v1", "namespaces", json!({ "metadata": { "name": name } })))
+                .chain(definitions::metal3().into_iter().map(|definition| {
+                    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", definition)
+                }));
         for (group, version, plural, object) in seeds {
             let resource = state
                 .cluster

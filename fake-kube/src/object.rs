@@ -41,11 +41,6 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
-/// The object's revision; 0 if it has none.
-pub(crate) fn revision(object: &Value) -> u64 {
-    text(object, &["metadata", "resourceVersion"]).parse().unwrap_or_default()
-}
-
 /// The members of the value at `key`, which becomes an object if it is none.
 pub(crate) fn members<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let value = match object {

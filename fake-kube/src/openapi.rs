@@ -53,9 +53,10 @@ pub(crate) fn v2(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for resource in registry.all() {
         definitions.insert(definition_name(resource), definition(resource));
-        paths.extend(operations(resource, |name, kind| {
-            json!({ "name": name, "in": "query", "type": kind, "uniqueItems": true })
-        }));
+        paths.extend(operations(
+            resource,
+            |name, kind| json!({ "name": name, "in": "query", "type": kind, "uniqueItems": true }),
+        ));
     }
     definitions.insert(METADATA.into(), metadata_schema());
     let mut definitions = point_at(definitions.into(), "#/definitions/");
@@ -121,7 +122,8 @@ fn definition(resource: &Resource) -> Value {
     let properties = crate::object::members(&mut schema, "properties");
     properties.insert("apiVersion".into(), json!({ "type": "string", "description": VERSION_TEXT }));
     properties.insert("kind".into(), json!({ "type": "string", "description": KIND_TEXT }));
-    properties.insert("metadata".into(), json!({ "$ref": METADATA, "description": "Standard object's metadata." }));
+    properties
+        .insert("metadata".into(), json!({ "$ref": METADATA, "description": "Standard object's metadata." }));
     schema["x-kubernetes-group-version-kind"] = json!([kind_of(resource)]);
     schema
 }

@@ -113,7 +113,9 @@ fn merge_keyed(entries: &mut Vec<Value>, new: &[Value], key: &str) -> Result<(),
             continue;
         }
         if wanted.is_none() {
-            return Err(PatchError::Unfit(format!("map: {change} does not contain declared merge key: {key}")));
+            return Err(PatchError::Unfit(format!(
+                "map: {change} does not contain declared merge key: {key}"
+            )));
         }
         let found = entries.iter().position(|entry| entry.get(key) == wanted);
         if change.get("$patch").and_then(Value::as_str) == Some("delete") {
@@ -132,17 +134,16 @@ fn merge_keyed(entries: &mut Vec<Value>, new: &[Value], key: &str) -> Result<(),
 
 /// Applies an RFC 6902 patch: all of it or, on error, none of it that counts.
 pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
-    let operations = patch
-        .as_array()
-        .ok_or_else(|| PatchError::Malformed("json: cannot unmarshal object into Go value of type jsonpatch.Patch".into()))?;
+    let operations = patch.as_array().ok_or_else(|| {
+        PatchError::Malformed("json: cannot unmarshal object into Go value of type jsonpatch.Patch".into())
+    })?;
     for operation in operations {
         let text = |key: &str| operation.get(key).and_then(Value::as_str);
         let name = text("op").ok_or_else(|| PatchError::Malformed("missing operation".into()))?;
         let path = text("path").ok_or_else(|| PatchError::Malformed("missing path".into()))?;
         let from = || text("from").ok_or_else(|| PatchError::Malformed("missing from".into()));
-        let value = || {
-            operation.get("value").cloned().ok_or_else(|| PatchError::Malformed("missing value".into()))
-        };
+        let value =
+            || operation.get("value").cloned().ok_or_else(|| PatchError::Malformed("missing value".into()));
         match name {
             "add" => add(target, path, value()?)?,
             "remove" => drop(remove(target, path)?),
@@ -171,7 +172,9 @@ pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchE
 }
 
 fn missing(operation: &str, path: &str) -> PatchError {
-    PatchError::Unfit(format!("{operation} operation does not apply: doc is missing path: {path}: missing value"))
+    PatchError::Unfit(format!(
+        "{operation} operation does not apply: doc is missing path: {path}: missing value"
+    ))
 }
 
 /// The steps of a JSON pointer (RFC 6901).
@@ -179,7 +182,8 @@ fn steps(path: &str) -> Result<Vec<String>, PatchError> {
     if path.is_empty() {
         return Ok(Vec::new());
     }
-    let rest = path.strip_prefix('/').ok_or_else(|| PatchError::Malformed(format!("invalid path: {path}")))?;
+    let rest =
+        path.strip_prefix('/').ok_or_else(|| PatchError::Malformed(format!("invalid path: {path}")))?;
     Ok(rest.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }
 
@@ -187,7 +191,11 @@ fn find<'a>(target: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     target.pointer_mut(path)
 }
 
-fn parent<'a>(target: &'a mut Value, path: &str, operation: &str) -> Result<(&'a mut Value, String), PatchError> {
+fn parent<'a>(
+    target: &'a mut Value,
+    path: &str,
+    operation: &str,
+) -> Result<(&'a mut Value, String), PatchError> {
     let mut steps = steps(path)?;
     let last = steps.pop().ok_or_else(|| missing(operation, path))?;
     let above = &path[..path.rfind('/').unwrap_or_default()];
@@ -247,7 +255,11 @@ mod tests {
             (json!({ "a": "b" }), json!({ "b": "c" }), json!({ "a": "b", "b": "c" })),
             (json!({ "a": "b", "b": "c" }), json!({ "a": null }), json!({ "b": "c" })),
             (json!({ "a": [{ "b": "c" }] }), json!({ "a": [1] }), json!({ "a": [1] })),
-            (json!({ "a": { "b": "c" } }), json!({ "a": { "b": "d", "c": null } }), json!({ "a": { "b": "d" } })),
+            (
+                json!({ "a": { "b": "c" } }),
+                json!({ "a": { "b": "d", "c": null } }),
+                json!({ "a": { "b": "d" } }),
+            ),
             (json!([1, 2]), json!({ "a": "b", "c": null }), json!({ "a": "b" })),
             (json!({}), json!({ "a": { "bb": { "ccc": null } } }), json!({ "a": { "bb": {} } })),
         ] {
@@ -261,12 +273,24 @@ mod tests {
     fn json_patches_change_what_they_point_at_or_say_why_not() {
         let document = json!({ "a": { "b~/c": [1, 2] }, "d": 3 });
         for (operation, result) in [
-            (json!({ "op": "add", "path": "/a/b~0~1c/1", "value": 9 }), Some(json!({ "a": { "b~/c": [1, 9, 2] }, "d": 3 }))),
-            (json!({ "op": "add", "path": "/a/b~0~1c/-", "value": 9 }), Some(json!({ "a": { "b~/c": [1, 2, 9] }, "d": 3 }))),
+            (
+                json!({ "op": "add", "path": "/a/b~0~1c/1", "value": 9 }),
+                Some(json!({ "a": { "b~/c": [1, 9, 2] }, "d": 3 })),
+            ),
+            (
+                json!({ "op": "add", "path": "/a/b~0~1c/-", "value": 9 }),
+                Some(json!({ "a": { "b~/c": [1, 2, 9] }, "d": 3 })),
+            ),
             (json!({ "op": "remove", "path": "/a" }), Some(json!({ "d": 3 }))),
-            (json!({ "op": "replace", "path": "/d", "value": null }), Some(json!({ "a": { "b~/c": [1, 2] }, "d": null }))),
+            (
+                json!({ "op": "replace", "path": "/d", "value": null }),
+                Some(json!({ "a": { "b~/c": [1, 2] }, "d": null })),
+            ),
             (json!({ "op": "move", "from": "/d", "path": "/a" }), Some(json!({ "a": 3 }))),
-            (json!({ "op": "copy", "from": "/d", "path": "/e" }), Some(json!({ "a": { "b~/c": [1, 2] }, "d": 3, "e": 3 }))),
+            (
+                json!({ "op": "copy", "from": "/d", "path": "/e" }),
+                Some(json!({ "a": { "b~/c": [1, 2] }, "d": 3, "e": 3 })),
+            ),
             (json!({ "op": "test", "path": "/d", "value": 3 }), Some(document.clone())),
             (json!({ "op": "test", "path": "/d", "value": 4 }), None),
             (json!({ "op": "remove", "path": "/x" }), None),

@@ -164,8 +164,10 @@ const DELETE_OPTIONS: &[Field] = &[
 ];
 
 /// `runtime.Unknown`: the raw object is read a second time, by its kind.
-const UNKNOWN: &[Field] =
-    &[(1, "typeMeta", As::Message(&[(1, "apiVersion", As::Text), (2, "kind", As::Text)])), (2, "raw", As::Bytes)];
+const UNKNOWN: &[Field] = &[
+    (1, "typeMeta", As::Message(&[(1, "apiVersion", As::Text), (2, "kind", As::Text)])),
+    (2, "raw", As::Bytes),
+];
 
 /// The object in a body, as the JSON that it stands for.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, BadProtobuf> {
@@ -286,7 +288,11 @@ fn time(mut bytes: &[u8], fractions: bool) -> Result<Option<Value>, BadProtobuf>
         }
     }
     let at = jiff::Timestamp::new(seconds, nanos).map_err(|_| BadProtobuf::Malformed)?;
-    Ok(Some(if fractions { at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into() } else { crate::object::time(at) }))
+    Ok(Some(if fractions {
+        at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
+    } else {
+        crate::object::time(at)
+    }))
 }
 
 fn field<'a>(bytes: &mut &'a [u8]) -> Result<(u64, Wire<'a>), BadProtobuf> {
@@ -342,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_secret_reads_as_its_json() {
-        let owner = [part(1, b"BareMetalHost"), part(3, b"h"), part(4, b"u"), part(5, b"metal3.io/v1alpha1")].concat();
+        let owner = [part(1, b"BareMetalHost"), part(3, b"h"), part(4, b"u"), part(5, b"metal3.io/v1alpha1")]
+            .concat();
         let metadata = [
             part(1, b"s"),
             part(2, b""),
@@ -354,7 +361,8 @@ mod tests {
             part(14, b"f2"),
         ]
         .concat();
-        let raw = [part(1, &metadata), part(2, &[part(1, b"k"), part(2, b"v\xff")].concat()), part(3, b"Opaque")];
+        let raw =
+            [part(1, &metadata), part(2, &[part(1, b"k"), part(2, b"v\xff")].concat()), part(3, b"Opaque")];
         let read = decode(&body("v1", "Secret", &raw.concat())).expect("a secret");
         assert_eq!(
             read,

@@ -196,7 +196,8 @@ pub(crate) fn accepted(header: &str) -> Vec<Form> {
             let mut parts = range.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default();
             let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-            let parameter = |key: &str| parameters.iter().find(|(k, _)| *k == key).map_or("", |(_, value)| *value);
+            let parameter =
+                |key: &str| parameters.iter().find(|(k, _)| *k == key).map_or("", |(_, value)| *value);
             if media.starts_with("application/com.github.proto-openapi.spec.v2") {
                 return Some(Form::OpenApiProto);
             }
@@ -206,8 +207,12 @@ pub(crate) fn accepted(header: &str) -> Vec<Form> {
             match (parameter("as"), parameter("g"), parameter("v")) {
                 ("", ..) => Some(Form::Plain),
                 ("Table", "meta.k8s.io", "v1") => Some(Form::Table),
-                ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => Some(Form::Partial),
-                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(Form::Discovery(DiscoveryVersion::V2)),
+                ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
+                    Some(Form::Partial)
+                }
+                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => {
+                    Some(Form::Discovery(DiscoveryVersion::V2))
+                }
                 ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => {
                     Some(Form::Discovery(DiscoveryVersion::V2Beta1))
                 }
@@ -259,9 +264,9 @@ mod tests {
             ("/healthz", None),
         ] {
             let target = Target::parse(path);
-            let parts = target
-                .as_ref()
-                .map(|t| [&t.group, &t.version, &t.resource, &t.namespace, &t.name, &t.subresource].map(String::as_str));
+            let parts = target.as_ref().map(|t| {
+                [&t.group, &t.version, &t.resource, &t.namespace, &t.name, &t.subresource].map(String::as_str)
+            });
             assert_eq!(parts, read, "{path}");
         }
     }

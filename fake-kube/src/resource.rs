@@ -8,8 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use crate::{
-    kinds,
-    object,
+    kinds, object,
     schema::{BadSchema, Schema},
     status::{About, Cause, Failure},
     table::Column,
@@ -17,31 +16,31 @@ use crate::{
 
 /// A served resource in one version.
 #[derive(Clone, Debug)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// API group; empty for core.
-    pub group: String,
+    pub(crate) group: String,
     /// API version.
-    pub version: String,
+    pub(crate) version: String,
     /// Plural name, as in paths.
-    pub plural: String,
+    pub(crate) plural: String,
     /// Singular name.
-    pub singular: String,
+    pub(crate) singular: String,
     /// Kind of one object.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Kind of a list of objects.
-    pub list_kind: String,
+    pub(crate) list_kind: String,
     /// Short names for kubectl.
-    pub short_names: Vec<String>,
+    pub(crate) short_names: Vec<String>,
     /// Groups of resources that kubectl knows by one name, e.g. `all`.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether objects live in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Whether `/status` is written separately.
-    pub has_status: bool,
+    pub(crate) has_status: bool,
     /// What kubectl prints, after the name.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// The schema as published; null for built-in resources without one.
-    pub published: Value,
+    pub(crate) published: Value,
     pub(crate) rules: Rules,
 }
 
@@ -61,7 +60,7 @@ pub(crate) enum Rules {
 
 /// A CustomResourceDefinition that cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadDefinition {
+pub(crate) enum BadDefinition {
     /// A field that must be there is not.
     #[error("find {0}")]
     Missing(&'static str),
@@ -88,12 +87,12 @@ pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8
 
 impl Resource {
     /// `GROUP/VERSION`, or the version alone for core.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// `PLURAL.GROUP`, under which objects are stored: the same in all versions.
-    pub fn stored_as(&self) -> String {
+    pub(crate) fn stored_as(&self) -> String {
         match self.rules {
             Rules::NewEvent => "events".to_owned(),
             Rules::Namespace
@@ -145,7 +144,9 @@ impl Resource {
     pub(crate) fn creates_on_update(&self) -> bool {
         match self.rules {
             Rules::Event | Rules::NewEvent | Rules::Lease => true,
-            Rules::Namespace | Rules::Secret | Rules::ConfigMap | Rules::Definition | Rules::Custom(_) => false,
+            Rules::Namespace | Rules::Secret | Rules::ConfigMap | Rules::Definition | Rules::Custom(_) => {
+                false
+            }
         }
     }
 
@@ -206,7 +207,7 @@ impl Resource {
     }
 
     /// Reads the versions that a CustomResourceDefinition serves.
-    pub fn from_definition(definition: &Value) -> Result<Vec<Self>, BadDefinition> {
+    pub(crate) fn from_definition(definition: &Value) -> Result<Vec<Self>, BadDefinition> {
         let text = |path: &[&str], what| match object::text(definition, path) {
             "" => Err(BadDefinition::Missing(what)),
             found => Ok(found.to_owned()),
@@ -218,8 +219,9 @@ impl Resource {
             "" => otherwise,
             found => found.to_owned(),
         };
-        let names =
-            |path: &[&str]| object::texts(definition, path).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let names = |path: &[&str]| {
+            object::texts(definition, path).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
         let versions = object::at(definition, &["spec", "versions"])
             .and_then(Value::as_array)
             .ok_or(BadDefinition::Missing("spec.versions"))?;

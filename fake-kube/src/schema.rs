@@ -12,7 +12,7 @@ use crate::status::Cause;
 
 /// One node of a structural schema.
 #[derive(Clone, Debug, Default)]
-pub struct Schema {
+pub(crate) struct Schema {
     kind: Option<Kind>,
     nullable: bool,
     format: String,
@@ -48,16 +48,16 @@ enum Kind {
 /// A schema that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("understand the schema at {path:?}: {reason}")]
-pub struct BadSchema {
+pub(crate) struct BadSchema {
     /// Where in the schema.
-    pub path: String,
+    pub(crate) path: String,
     /// What is wrong.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 impl Schema {
     /// Reads an `openAPIV3Schema`.
-    pub fn parse(raw: &Value) -> Result<Self, BadSchema> {
+    pub(crate) fn parse(raw: &Value) -> Result<Self, BadSchema> {
         Self::parse_at(raw, "")
     }
 
@@ -85,8 +85,12 @@ impl Schema {
         }
         let inner = |key: &str| -> Result<Option<Box<Self>>, BadSchema> {
             match raw.get(key) {
-                Some(inner @ Value::Object(_)) => Ok(Some(Box::new(Self::parse_at(inner, &join(path, key))?))),
-                Some(Value::Bool(true)) => Ok(Some(Box::new(Self { preserve_unknown: true, ..Self::default() }))),
+                Some(inner @ Value::Object(_)) => {
+                    Ok(Some(Box::new(Self::parse_at(inner, &join(path, key))?)))
+                }
+                Some(Value::Bool(true)) => {
+                    Ok(Some(Box::new(Self { preserve_unknown: true, ..Self::default() })))
+                }
                 Some(_) | None => Ok(None),
             }
         };
@@ -116,7 +120,11 @@ impl Schema {
             default: raw.get("default").cloned(),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             int_or_string: flag("x-kubernetes-int-or-string"),
-            list_keys: if list_type == Some("map") { texts("x-kubernetes-list-map-keys") } else { Vec::new() },
+            list_keys: if list_type == Some("map") {
+                texts("x-kubernetes-list-map-keys")
+            } else {
+                Vec::new()
+            },
             is_set: list_type == Some("set"),
         })
     }
@@ -143,7 +151,7 @@ impl Schema {
 
     /// Removes the fields that the schema does not know, and returns their paths. `apiVersion`, `kind` and `metadata`
     /// of the object itself stay.
-    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut gone = Vec::new();
         self.prune_at(object, "", &mut gone);
         gone
@@ -180,7 +188,7 @@ impl Schema {
     }
 
     /// Fills in defaults. A null where null is not allowed counts as absent if there is a default.
-    pub fn fill_defaults(&self, value: &mut Value) {
+    pub(crate) fn fill_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
                 for (name, schema) in &self.properties {
@@ -210,7 +218,7 @@ impl Schema {
     }
 
     /// What is wrong with an object; empty if nothing is.
-    pub fn validate(&self, object: &Value) -> Vec<Cause> {
+    pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         self.validate_at(object, "", &mut causes);
         causes
@@ -246,7 +254,9 @@ impl Schema {
             }
             Value::Array(entries) => self.validate_list(entries, path, causes),
             Value::String(text) => self.validate_text(text, value, path, causes),
-            Value::Number(number) => self.validate_number(number.as_f64().unwrap_or_default(), value, path, causes),
+            Value::Number(number) => {
+                self.validate_number(number.as_f64().unwrap_or_default(), value, path, causes)
+            }
             Value::Null | Value::Bool(_) => {}
         }
     }
@@ -263,7 +273,10 @@ impl Schema {
             if self.is_set {
                 return entry.clone();
             }
-            self.list_keys.iter().map(|key| (key.clone(), entry.get(key).cloned().unwrap_or_default())).collect()
+            self.list_keys
+                .iter()
+                .map(|key| (key.clone(), entry.get(key).cloned().unwrap_or_default()))
+                .collect()
         };
         let mut seen: Vec<Value> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -395,7 +408,9 @@ mod tests {
             (json!({}), vec!["spec.online: Required value"]),
             (
                 json!({ "online": "yes" }),
-                vec!["spec.online: Invalid value: \"string\": spec.online in body must be of type boolean: \"string\""],
+                vec![
+                    "spec.online: Invalid value: \"string\": spec.online in body must be of type boolean: \"string\"",
+                ],
             ),
             (
                 json!({ "online": true, "mode": "c" }),
@@ -411,13 +426,20 @@ mod tests {
             ),
             (
                 json!({ "online": true, "count": 1.5 }),
-                vec!["spec.count: Invalid value: \"number\": spec.count in body must be of type integer: \"number\""],
+                vec![
+                    "spec.count: Invalid value: \"number\": spec.count in body must be of type integer: \"number\"",
+                ],
             ),
-            (json!({ "online": true, "names": ["a", "b"] }), vec!["spec.names: Too many: 2: must have at most 1 items"]),
+            (
+                json!({ "online": true, "names": ["a", "b"] }),
+                vec!["spec.names: Too many: 2: must have at most 1 items"],
+            ),
             (json!({ "online": true, "when": null, "labels": { "a": "b" } }), vec![]),
             (
                 json!({ "online": true, "labels": { "a": 1 } }),
-                vec!["spec.labels.a: Invalid value: \"integer\": spec.labels.a in body must be of type string: \"integer\""],
+                vec![
+                    "spec.labels.a: Invalid value: \"integer\": spec.labels.a in body must be of type string: \"integer\"",
+                ],
             ),
         ] {
             let causes = schema().validate(&json!({ "spec": spec }));

@@ -6,7 +6,7 @@ use crate::{jsonpath, object};
 
 /// Which objects a list or a watch is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
+pub(crate) struct Selector {
     labels: Vec<LabelTerm>,
     fields: Vec<FieldTerm>,
 }
@@ -29,12 +29,16 @@ struct FieldTerm {
 /// A selector that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadSelector(String);
+pub(crate) struct BadSelector(String);
 
 impl Selector {
     /// Reads the `labelSelector` and `fieldSelector` of a request; either may be empty. `known` tells which fields the
     /// resource can be selected by.
-    pub fn parse(labels: &str, fields: &str, known: &dyn Fn(&str) -> bool) -> Result<Self, BadSelector> {
+    pub(crate) fn parse(
+        labels: &str,
+        fields: &str,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, BadSelector> {
         let labels = split(labels).into_iter().map(label_term).collect::<Result<_, _>>()?;
         let fields: Vec<FieldTerm> = fields
             .split(',')
@@ -48,7 +52,7 @@ impl Selector {
     }
 
     /// Whether an object is selected.
-    pub fn matches(&self, object: &Value) -> bool {
+    pub(crate) fn matches(&self, object: &Value) -> bool {
         let label = |key: &str| object::at(object, &["metadata", "labels", key]).and_then(Value::as_str);
         let labels = self.labels.iter().all(|term| match term {
             LabelTerm::Exists(key) => label(key).is_some(),
@@ -60,7 +64,7 @@ impl Selector {
     }
 
     /// Whether everything is selected.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }
@@ -104,7 +108,11 @@ fn label_term(term: &str) -> Result<LabelTerm, BadSelector> {
     for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some((left, right)) = term.split_once(sign) {
             let values = vec![right.trim().to_owned()];
-            return Ok(if equal { LabelTerm::In(key(left)?, values) } else { LabelTerm::NotIn(key(left)?, values) });
+            return Ok(if equal {
+                LabelTerm::In(key(left)?, values)
+            } else {
+                LabelTerm::NotIn(key(left)?, values)
+            });
         }
     }
     if let Some((head, list)) = term.split_once('(') {

@@ -58,12 +58,14 @@ impl Server {
         let Some(verb) = Verb::of(&parts.method, &target, &query) else {
             return refusal(&Failure::method_not_allowed());
         };
-        let form = match choose(&parts.headers, |form| matches!(form, Form::Plain | Form::Table | Form::Partial)) {
-            Ok(form) => form,
-            Err(failure) => return refusal(&failure),
-        };
+        let form =
+            match choose(&parts.headers, |form| matches!(form, Form::Plain | Form::Table | Form::Partial)) {
+                Ok(form) => form,
+                Err(failure) => return refusal(&failure),
+            };
         let client = text(&parts.headers, header::USER_AGENT);
-        let (plural, name, subresource) = (target.resource.clone(), target.name.clone(), target.subresource.clone());
+        let (plural, name, subresource) =
+            (target.resource.clone(), target.name.clone(), target.subresource.clone());
         let sight =
             Sight { verb, resource: &plural, subresource: &subresource, name: &name, client: &client };
         let (blow, behind) = {
@@ -208,8 +210,12 @@ const JSON: &str = "application/json";
 
 /// The best form that is accepted and served.
 fn choose(headers: &HeaderMap, served: impl Fn(&Form) -> bool) -> Result<Form, Failure> {
-    let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    request::accepted(&accept.join(",")).into_iter().find(served).ok_or_else(|| Failure::not_acceptable(&[JSON]))
+    let accept: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    request::accepted(&accept.join(","))
+        .into_iter()
+        .find(served)
+        .ok_or_else(|| Failure::not_acceptable(&[JSON]))
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> String {

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The HTTP status code.
-    pub code: u16,
+    pub(crate) code: u16,
     /// One word for programs, e.g. `NotFound`; empty where Kubernetes gives none.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// What people read.
-    pub message: String,
+    pub(crate) message: String,
     /// Whom it is about, and the causes.
-    pub details: Option<Value>,
+    pub(crate) details: Option<Value>,
 }
 
 /// What is being talked about: the plural (or, for invalid objects, the kind), its group and an object's name.
@@ -45,13 +45,13 @@ impl About<'_> {
 
 /// Why one field of an object is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub(crate) struct Cause {
     /// The field's path, e.g. `spec.online`.
-    pub field: String,
+    pub(crate) field: String,
     /// One word for programs, e.g. `FieldValueRequired`.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// What people read, without the path.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Cause {
@@ -69,6 +69,12 @@ impl Cause {
     /// A value breaks a rule.
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, rule: impl std::fmt::Display) -> Self {
         Self::new(field, "FieldValueInvalid", format!("Invalid value: {value}: {rule}"))
+    }
+
+    /// An update that does not say what it is based on. Kubernetes shows the missing revision as a Go pointer.
+    pub(crate) fn no_revision() -> Self {
+        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
+        Self::new("metadata.resourceVersion", "FieldValueInvalid", message)
     }
 
     /// A value is of the wrong type.
@@ -141,12 +147,14 @@ impl Failure {
 
     /// A write whose other preconditions do not hold.
     pub(crate) fn precondition(about: About<'_>, what: &str, wanted: &str, is: &str) -> Self {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {is}");
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {is}");
         Self::cannot_fulfil(about, &why)
     }
 
     fn cannot_fulfil(about: About<'_>, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{}\": {why}", about.qualified(), about.name);
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{}\": {why}", about.qualified(), about.name);
         Self::new(409, "Conflict", message).about(about)
     }
 
@@ -282,7 +290,7 @@ impl Failure {
     }
 
     /// The `Status` object that clients receive.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {},
             "status": "Failure", "message": self.message, "code": self.code,

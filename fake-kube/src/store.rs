@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use delete::{DeleteOptions, Propagation};
-pub use history::{Change, Happening};
+pub(crate) use delete::{DeleteOptions, Propagation};
+pub(crate) use history::{Change, Happening};
 
 use crate::{
     object,
@@ -26,27 +26,27 @@ use crate::{
 
 /// When something is done, and the id that a new object gets.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// The calendar time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// Fresh for each call.
-    pub uid: Uuid,
+    pub(crate) uid: Uuid,
 }
 
 /// Where an object is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub(crate) struct Key {
     /// `PLURAL.GROUP`, or the plural alone for core.
-    pub resource: String,
+    pub(crate) resource: String,
     /// Empty for objects without a namespace.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The object's name.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl Key {
     /// The key of an object of a resource.
-    pub fn of(resource: &Resource, namespace: &str, name: &str) -> Self {
+    pub(crate) fn of(resource: &Resource, namespace: &str, name: &str) -> Self {
         Self { resource: resource.stored_as(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
@@ -59,7 +59,7 @@ impl Key {
 
 /// Which half of an object a write is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// Everything but the status.
     Main,
     /// The status alone.
@@ -68,7 +68,7 @@ pub enum Part {
 
 /// All objects and what happened to them.
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub(crate) struct Store {
     revision: u64,
     objects: BTreeMap<Key, Arc<Value>>,
     history: history::History,
@@ -81,22 +81,26 @@ pub struct Store {
 
 impl Store {
     /// An empty store.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// The revision of the latest change.
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
     /// The object at a key.
-    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
         self.objects.get(key)
     }
 
     /// The objects of a resource, of one namespace or (empty) of all, by namespace and name.
-    pub fn list<'a>(&'a self, resource: &'a str, namespace: &'a str) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+    pub(crate) fn list<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
         let start =
             Key { resource: resource.to_owned(), namespace: namespace.to_owned(), name: String::new() };
         self.objects.range(start..).take_while(move |(key, _)| {
@@ -105,12 +109,17 @@ impl Store {
     }
 
     /// The changes since the last call, oldest first.
-    pub fn take_changes(&mut self) -> Vec<Change> {
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.fresh)
     }
 
     /// Adds an object. Its name may come from `generateName`; a status is dropped if it is written separately.
-    pub fn create(&mut self, resource: &Resource, mut new: Value, moment: Moment) -> Result<Arc<Value>, Failure> {
+    pub(crate) fn create(
+        &mut self,
+        resource: &Resource,
+        mut new: Value,
+        moment: Moment,
+    ) -> Result<Arc<Value>, Failure> {
         if resource.is_custom() && resource.has_status {
             object::as_members(&mut new).remove("status");
         }
@@ -118,9 +127,14 @@ impl Store {
         if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|text| !text.is_empty()) {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
         }
-        for set_by_server in
-            ["uid", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"]
-        {
+        for set_by_server in [
+            "uid",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "resourceVersion",
+        ] {
             metadata.remove(set_by_server);
         }
         metadata.insert("uid".into(), moment.uid.to_string().into());
@@ -152,7 +166,7 @@ impl Store {
 
     /// Replaces one half of an object: the other half, and what the server keeps of the metadata, stays. Returns the
     /// object as it is then; a write that changes nothing leaves the revision alone.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         resource: &Resource,
         key: &Key,
@@ -160,12 +174,12 @@ impl Store {
         mut new: Value,
         moment: Moment,
     ) -> Result<Arc<Value>, Failure> {
-        let old = Arc::clone(self.objects.get(key).ok_or_else(|| Failure::not_found(resource.about(&key.name)))?);
+        let old =
+            Arc::clone(self.objects.get(key).ok_or_else(|| Failure::not_found(resource.about(&key.name)))?);
         let based_on = object::text(&new, &["metadata", "resourceVersion"]);
         let blind = based_on.is_empty() || based_on == "0";
         if blind && !resource.allows_blind_update() {
-            let rule = "must be specified for an update";
-            let cause = crate::status::Cause::invalid("metadata.resourceVersion", &"0x0".into(), rule);
+            let cause = crate::status::Cause::no_revision();
             return Err(resource.invalid(&key.name, &[cause]));
         }
         if !blind && based_on != object::text(&old, &["metadata", "resourceVersion"]) {
@@ -257,7 +271,8 @@ impl Store {
 
 /// Whether something else than finalizers still holds an object: a namespace ends when its content is gone.
 fn holds_content(object: &Value) -> bool {
-    object::text(object, &["kind"]) == "Namespace" && !object::texts(object, &["spec", "finalizers"]).is_empty()
+    object::text(object, &["kind"]) == "Namespace"
+        && !object::texts(object, &["spec", "finalizers"]).is_empty()
 }
 
 /// Makes `new` what is stored when a client writes it over `old`.

@@ -16,7 +16,7 @@ use crate::{
 
 /// One column after the name.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     name: String,
     kind: String,
     format: String,
@@ -99,9 +99,12 @@ impl Column {
                 (Some(found), "boolean") if found.is_boolean() => found.clone(),
                 (Some(_), _) => Value::Null,
             },
-            Cell::Age(path) => path.first(object).and_then(Value::as_str).map_or(Value::Null, |at| since_or_invalid(at, now)),
+            Cell::Age(path) => {
+                path.first(object).and_then(Value::as_str).map_or(Value::Null, |at| since_or_invalid(at, now))
+            }
             Cell::Count(keys) => {
-                let count = |key: &&str| object.get(*key).and_then(Value::as_object).map_or(0, serde_json::Map::len);
+                let count =
+                    |key: &&str| object.get(*key).and_then(Value::as_object).map_or(0, serde_json::Map::len);
                 keys.iter().map(count).sum::<usize>().into()
             }
             Cell::LastSeen => since(&[
@@ -125,11 +128,13 @@ impl Column {
 }
 
 fn since(at: &str, now: Timestamp) -> Value {
-    at.parse::<Timestamp>().map_or_else(|_| "<unknown>".into(), |at| human(now.duration_since(at).as_secs()).into())
+    at.parse::<Timestamp>()
+        .map_or_else(|_| "<unknown>".into(), |at| human(now.duration_since(at).as_secs()).into())
 }
 
 fn since_or_invalid(at: &str, now: Timestamp) -> Value {
-    at.parse::<Timestamp>().map_or_else(|_| "<invalid>".into(), |at| human(now.duration_since(at).as_secs()).into())
+    at.parse::<Timestamp>()
+        .map_or_else(|_| "<invalid>".into(), |at| human(now.duration_since(at).as_secs()).into())
 }
 
 /// A time span as kubectl shows it (`k8s.io/apimachinery/pkg/util/duration.HumanDuration`).
@@ -248,7 +253,8 @@ impl fmt::Display for Table {
         let lines = || std::iter::once(&self.columns).chain(&self.rows);
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|index| {
-                let longest = lines().filter_map(|line| line.get(index)).map(|cell| cell.chars().count()).max();
+                let longest =
+                    lines().filter_map(|line| line.get(index)).map(|cell| cell.chars().count()).max();
                 (longest.unwrap_or_default() + 3).max(6)
             })
             .collect();

@@ -118,8 +118,10 @@ impl Watcher {
             return self.line("ERROR", refused.to_value());
         }
         let initial = std::mem::take(&mut self.start.initial);
-        let mut lines: String =
-            initial.iter().map(|object| self.event(Happening::Added, Arc::unwrap_or_clone(Arc::clone(object)))).collect();
+        let mut lines: String = initial
+            .iter()
+            .map(|object| self.event(Happening::Added, Arc::unwrap_or_clone(Arc::clone(object))))
+            .collect();
         if self.start.marks_initial {
             lines += &self.line("BOOKMARK", self.bookmark(true));
         }
@@ -132,8 +134,13 @@ impl Watcher {
         let mut state = api.state();
         let resource = Arc::clone(&self.start.resource);
         let client = self.client.clone();
-        let of_watch =
-            Sight { verb: Verb::Watch, resource: &resource.plural, subresource: "", name: "", client: &client };
+        let of_watch = Sight {
+            verb: Verb::Watch,
+            resource: &resource.plural,
+            subresource: "",
+            name: "",
+            client: &client,
+        };
         if self.faults_seen != Some(state.fault_count) {
             self.faults_seen = Some(state.fault_count);
             match state.faults.ends_watch(of_watch) {
@@ -159,7 +166,9 @@ impl Watcher {
             .cluster
             .store
             .seen_since(&stored_as, &self.start.namespace, &self.start.selector, self.cursor)
-            .map(|(happening, change)| (happening, change.key.name.clone(), change.revision, change.told(happening)))
+            .map(|(happening, change)| {
+                (happening, change.key.name.clone(), change.revision, change.told(happening))
+            })
             .collect();
         self.cursor = self.cursor.max(state.cluster.store.revision());
         let mut lines = String::new();
@@ -178,7 +187,8 @@ impl Watcher {
             Form::Plain | Form::Discovery(_) | Form::OpenApiProto => self.start.resource.show(&stored),
             Form::Partial => table::partial(&stored),
             Form::Table => {
-                let metadata = json!({ "resourceVersion": object::text(&stored, &["metadata", "resourceVersion"]) });
+                let metadata =
+                    json!({ "resourceVersion": object::text(&stored, &["metadata", "resourceVersion"]) });
                 let columns = std::mem::take(&mut self.shows_columns);
                 let now = self.host.date();
                 table::to_value(&self.start.resource, &[&stored], metadata, now, self.start.include, columns)
@@ -193,7 +203,14 @@ impl Watcher {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         if self.start.form == Form::Table {
-            return table::to_value(&self.start.resource, &[], metadata, self.host.date(), self.start.include, false);
+            return table::to_value(
+                &self.start.resource,
+                &[],
+                metadata,
+                self.host.date(),
+                self.start.include,
+                false,
+            );
         }
         let mut object = json!({ "metadata": metadata });
         self.start.resource.stamp(&mut object);

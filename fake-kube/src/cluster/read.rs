@@ -98,7 +98,9 @@ impl Cluster {
                 ("Exact", Some(exact)) if exact > 0 => exact,
                 ("" | "Exact" | "NotOlderThan", _) => self.behind(&stored_as, call.behind),
                 (other, _) => {
-                    let rule = format!("resourceVersionMatch {other:?} is forbidden: supported values: \"Exact\", \"NotOlderThan\"");
+                    let rule = format!(
+                        "resourceVersionMatch {other:?} is forbidden: supported values: \"Exact\", \"NotOlderThan\""
+                    );
                     return Err(Failure::bad_request(rule));
                 }
             };
@@ -125,8 +127,7 @@ impl Cluster {
         if left > 0
             && let Some((last, _)) = page.last()
         {
-            let token =
-                Continuation { revision, namespace: last.namespace.clone(), name: last.name.clone() };
+            let token = Continuation { revision, namespace: last.namespace.clone(), name: last.name.clone() };
             metadata["continue"] = token.encode().into();
             if selector.is_empty() {
                 metadata["remainingItemCount"] = left.into();
@@ -212,7 +213,8 @@ fn parse_revision(text: &str) -> Result<Option<u64>, Failure> {
 pub(super) fn one(resource: &Resource, stored: &Value, call: &Call, moment: Moment) -> Value {
     match call.form {
         Form::Table => {
-            let metadata = json!({ "resourceVersion": object::text(stored, &["metadata", "resourceVersion"]) });
+            let metadata =
+                json!({ "resourceVersion": object::text(stored, &["metadata", "resourceVersion"]) });
             table::to_value(resource, &[stored], metadata, moment.now, call.query.include, true)
         }
         Form::Partial => table::partial(stored),
@@ -221,7 +223,13 @@ pub(super) fn one(resource: &Resource, stored: &Value, call: &Call, moment: Mome
 }
 
 /// Objects in the form that the client wants.
-pub(super) fn many(resource: &Resource, page: &[&Value], metadata: Value, call: &Call, moment: Moment) -> Value {
+pub(super) fn many(
+    resource: &Resource,
+    page: &[&Value],
+    metadata: Value,
+    call: &Call,
+    moment: Moment,
+) -> Value {
     match call.form {
         Form::Table => table::to_value(resource, page, metadata, moment.now, call.query.include, true),
         Form::Partial => {

@@ -22,7 +22,12 @@ const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 impl Cluster {
-    pub(super) fn create(&mut self, resource: &Resource, call: &Call, moment: Moment) -> Result<Reply, Failure> {
+    pub(super) fn create(
+        &mut self,
+        resource: &Resource,
+        call: &Call,
+        moment: Moment,
+    ) -> Result<Reply, Failure> {
         if resource.namespaced && call.target.namespace.is_empty() {
             return Err(Failure::bad_request("an empty namespace may not be set during creation"));
         }
@@ -33,7 +38,12 @@ impl Cluster {
         Ok(Reply::Object { code: 201, value: read::one(resource, &stored, call, moment), warnings })
     }
 
-    pub(super) fn update(&mut self, resource: &Resource, call: &Call, moment: Moment) -> Result<Reply, Failure> {
+    pub(super) fn update(
+        &mut self,
+        resource: &Resource,
+        call: &Call,
+        moment: Moment,
+    ) -> Result<Reply, Failure> {
         let mut new = read_object(resource, call)?;
         check_identity(call, &mut new)?;
         let warnings = normalize(resource, call, &mut new)?;
@@ -41,12 +51,21 @@ impl Cluster {
         if self.store.get(&key).is_none() && resource.creates_on_update() {
             object::metadata(&mut new).remove("resourceVersion");
             let stored = self.store.create(resource, new, moment)?;
-            return Ok(Reply::Object { code: 201, value: read::one(resource, &stored, call, moment), warnings });
+            return Ok(Reply::Object {
+                code: 201,
+                value: read::one(resource, &stored, call, moment),
+                warnings,
+            });
         }
         self.replace(resource, &key, new, warnings, call, moment)
     }
 
-    pub(super) fn patch(&mut self, resource: &Resource, call: &Call, moment: Moment) -> Result<Reply, Failure> {
+    pub(super) fn patch(
+        &mut self,
+        resource: &Resource,
+        call: &Call,
+        moment: Moment,
+    ) -> Result<Reply, Failure> {
         let key = Key::of(resource, &call.target.namespace, &call.target.name);
         let accepted: &[&str] = if resource.is_custom() {
             &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
@@ -68,7 +87,9 @@ impl Cluster {
                 return Err(Failure::bad_request("error decoding patch: it must be an object"));
             }
             MERGE_PATCH => patch::merge(&mut patched, &body),
-            STRATEGIC_PATCH => patch::strategic(&mut patched, &body).map_err(|e| unfit(resource, &key, &e))?,
+            STRATEGIC_PATCH => {
+                patch::strategic(&mut patched, &body).map_err(|e| unfit(resource, &key, &e))?
+            }
             _ => patch::json_patch(&mut patched, &body).map_err(|e| unfit(resource, &key, &e))?,
         }
         check_kind(resource, &patched)?;
@@ -95,7 +116,9 @@ impl Cluster {
         }
         check_kind(resource, &body)?;
         check_identity(call, &mut body)?;
-        if object::at(&body, &["metadata", "managedFields"]).is_some_and(|v| v.as_array().is_none_or(|l| !l.is_empty())) {
+        if object::at(&body, &["metadata", "managedFields"])
+            .is_some_and(|v| v.as_array().is_none_or(|l| !l.is_empty()))
+        {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
         let manager = apply::Manager {
@@ -132,7 +155,12 @@ impl Cluster {
         Ok(Reply::Object { code: 200, value: read::one(resource, &stored, call, moment), warnings })
     }
 
-    pub(super) fn delete(&mut self, resource: &Resource, call: &Call, moment: Moment) -> Result<Reply, Failure> {
+    pub(super) fn delete(
+        &mut self,
+        resource: &Resource,
+        call: &Call,
+        moment: Moment,
+    ) -> Result<Reply, Failure> {
         let options = delete_options(call)?;
         let key = Key::of(resource, &call.target.namespace, &call.target.name);
         if self.store.get(&key).is_none() {
@@ -190,10 +218,16 @@ fn read_object(resource: &Resource, call: &Call) -> Result<Value, Failure> {
     let object: Value = match call.content_type.as_str() {
         // Clients that say nothing send JSON.
         JSON | "" => serde_json::from_slice(&call.body).map_err(|error| {
-            Failure::bad_request(format!("the object provided is unrecognized (must be of type {}): {error}", resource.kind))
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {error}",
+                resource.kind
+            ))
         })?,
         PROTOBUF if !resource.is_custom() => protobuf::decode(&call.body).map_err(|error| {
-            Failure::bad_request(format!("the object provided is unrecognized (must be of type {}): {error}", resource.kind))
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {error}",
+                resource.kind
+            ))
         })?,
         _ if resource.is_custom() => return Err(Failure::unsupported_media_type(&[JSON])),
         _ => return Err(Failure::unsupported_media_type(&[JSON, PROTOBUF])),
@@ -203,7 +237,9 @@ fn read_object(resource: &Resource, call: &Call) -> Result<Value, Failure> {
 }
 
 fn check_kind(resource: &Resource, object: &Value) -> Result<(), Failure> {
-    if !object.is_object() || object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+    if !object.is_object()
+        || object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null())
+    {
         return Err(Failure::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): it and its metadata must be objects",
             resource.kind

@@ -8,15 +8,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Change, Happening, Key, Moment, Store, bump_generation};
-use crate::{
-    object,
-    resource::DEFINITIONS,
-    status::Failure,
-};
+use crate::{object, resource::DEFINITIONS, status::Failure};
 
 /// What becomes of an object's dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// They go after it.
     #[default]
     Background,
@@ -28,13 +24,13 @@ pub enum Propagation {
 
 /// How an object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     /// Only if it has this uid.
-    pub uid: Option<String>,
+    pub(crate) uid: Option<String>,
     /// Only at this revision.
-    pub revision: Option<String>,
+    pub(crate) revision: Option<String>,
     /// What becomes of its dependents.
-    pub propagation: Propagation,
+    pub(crate) propagation: Propagation,
 }
 
 /// How long an event is kept after it was written last.
@@ -46,7 +42,12 @@ const FOREGROUND: &str = "foregroundDeletion";
 impl Store {
     /// Deletes an object, or marks it for deletion while finalizers hold it. Returns the object as it is then, and
     /// whether it is gone.
-    pub fn delete(&mut self, key: &Key, options: &DeleteOptions, moment: Moment) -> Result<(Arc<Value>, bool), Failure> {
+    pub(crate) fn delete(
+        &mut self,
+        key: &Key,
+        options: &DeleteOptions,
+        moment: Moment,
+    ) -> Result<(Arc<Value>, bool), Failure> {
         let about = key.about();
         let old = Arc::clone(self.get(key).ok_or_else(|| Failure::not_found(about))?);
         if let Some(wanted) = options.uid.as_deref().filter(|uid| *uid != object::uid(&old)) {
@@ -56,7 +57,9 @@ impl Store {
         if let Some(wanted) = options.revision.as_deref().filter(|wanted| *wanted != revision) {
             return Err(Failure::precondition(about, "ResourceVersion", wanted, revision));
         }
-        if key.resource == "namespaces" && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
+        if key.resource == "namespaces"
+            && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public")
+        {
             return Err(Failure::forbidden(about, "this namespace may not be deleted"));
         }
         Ok(self.delete_with(key, old, options.propagation, moment.now))
@@ -70,7 +73,9 @@ impl Store {
         now: Timestamp,
     ) -> (Arc<Value>, bool) {
         let mut new = (*old).clone();
-        if propagation == Propagation::Foreground && !self.blocking_dependents(key, object::uid(&old)).is_empty() {
+        if propagation == Propagation::Foreground
+            && !self.blocking_dependents(key, object::uid(&old)).is_empty()
+        {
             let finalizers = object::metadata(&mut new).entry("finalizers").or_insert_with(|| json!([]));
             if let Value::Array(list) = finalizers
                 && !list.contains(&FOREGROUND.into())
@@ -152,7 +157,8 @@ impl Store {
 
     fn blocking_dependents(&self, owner: &Key, uid: &str) -> Vec<Key> {
         let blocks = |reference: &Value| {
-            object::text(reference, &["uid"]) == uid && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+            object::text(reference, &["uid"]) == uid
+                && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
         };
         let mut found = self.dependents(owner, uid);
         found.retain(|key| self.get(key).is_some_and(|object| references(object).any(blocks)));
@@ -187,7 +193,11 @@ impl Store {
         // What the dead object blocked may go on.
         for reference in references(gone) {
             let uid = object::text(reference, &["uid"]).to_owned();
-            let owner = self.objects.iter().find(|(_, object)| object::uid(object) == uid).map(|(key, _)| key.clone());
+            let owner = self
+                .objects
+                .iter()
+                .find(|(_, object)| object::uid(object) == uid)
+                .map(|(key, _)| key.clone());
             if let Some(owner) = owner {
                 self.end_foreground(&owner, now);
             }
@@ -222,7 +232,8 @@ impl Store {
 
     /// Deletes all that is in a namespace, then the namespace.
     fn empty_namespace(&mut self, namespace: &str, now: Timestamp) {
-        let content: Vec<Key> = self.objects.keys().filter(|key| key.namespace == namespace).cloned().collect();
+        let content: Vec<Key> =
+            self.objects.keys().filter(|key| key.namespace == namespace).cloned().collect();
         for key in content {
             self.delete_dependent(&key, now);
         }
@@ -249,7 +260,7 @@ impl Store {
     }
 
     /// Removes events that nobody has repeated for an hour, as the API server's `--event-ttl` does.
-    pub fn expire_events(&mut self, now: Timestamp) {
+    pub(crate) fn expire_events(&mut self, now: Timestamp) {
         while let Some((since, _)) = self.event_writes.front()
             && now.duration_since(*since).as_secs() >= EVENT_TTL_SECONDS
         {

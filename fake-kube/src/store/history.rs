@@ -16,7 +16,7 @@ use crate::{object, selector::Selector, status::Failure};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub(crate) enum Happening {
     /// It is new.
     Added,
     /// It is different.
@@ -27,7 +27,7 @@ pub enum Happening {
 
 impl Happening {
     /// The word in watch events.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
@@ -38,19 +38,19 @@ impl Happening {
 
 /// One change of one object.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub(crate) struct Change {
     /// The store's revision after it.
-    pub revision: u64,
+    pub(crate) revision: u64,
     /// When.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// What.
-    pub happening: Happening,
+    pub(crate) happening: Happening,
     /// Of which object.
-    pub key: Key,
+    pub(crate) key: Key,
     /// The object afterwards; of a deleted one, its last form.
-    pub object: Arc<Value>,
+    pub(crate) object: Arc<Value>,
     /// The object before.
-    pub before: Option<Arc<Value>>,
+    pub(crate) before: Option<Arc<Value>>,
 }
 
 /// Changes of all resources.
@@ -94,24 +94,24 @@ impl Store {
     }
 
     /// Forgets all changes, as a restarted API server has.
-    pub fn forget_history(&mut self) {
+    pub(crate) fn forget_history(&mut self) {
         self.history = History { floor: self.revision, ..History::default() };
     }
 
     /// The oldest revision from which the changes of a resource are known.
-    pub fn oldest(&self, resource: &str) -> u64 {
+    pub(crate) fn oldest(&self, resource: &str) -> u64 {
         self.history.forgotten(resource)
     }
 
     /// Refuses a revision whose later changes are no longer known.
-    pub fn check_known(&self, resource: &str, revision: u64) -> Result<(), Failure> {
+    pub(crate) fn check_known(&self, resource: &str, revision: u64) -> Result<(), Failure> {
         let oldest = self.oldest(resource);
         if revision < oldest { Err(Failure::too_old(revision, oldest)) } else { Ok(()) }
     }
 
     /// What a watcher of some objects sees after a revision: what happened, the object, and the revision. Objects that
     /// come to be selected are added, those that cease to be are deleted.
-    pub fn seen_since<'a>(
+    pub(crate) fn seen_since<'a>(
         &'a self,
         resource: &'a str,
         namespace: &'a str,
@@ -137,7 +137,7 @@ impl Store {
 
     /// The objects of a resource as they were at a revision, by namespace and name. The revision must be known
     /// ([`Self::check_known`]).
-    pub fn as_of(&self, resource: &str, namespace: &str, revision: u64) -> BTreeMap<Key, Arc<Value>> {
+    pub(crate) fn as_of(&self, resource: &str, namespace: &str, revision: u64) -> BTreeMap<Key, Arc<Value>> {
         let mut objects: BTreeMap<Key, Arc<Value>> =
             self.list(resource, namespace).map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
         let later = self

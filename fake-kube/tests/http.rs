@@ -1,0 +1,566 @@
+//! The API over the wire, in a simulated world: verbs, refusals, watches, faults, restarts.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::Network;
+use fake_kube::{Fault, KubeApi};
+use serde_json::{Value, json};
+use wire::{
+    Host, Seed,
+    http::{Client, Pieces, Timeouts},
+};
+
+/// Someone with a kubeconfig, in one world.
+struct User {
+    api: KubeApi,
+    client: Client,
+}
+
+const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/metal3/baremetalhosts";
+const SECRETS: &str = "/api/v1/namespaces/metal3/secrets";
+
+/// Runs a test in a world with an API and a namespace `metal3`.
+fn with_api<T: Send + 'static, F: Future<Output = T>>(
+    test: impl FnOnce(Network, User) -> F + Send + 'static,
+) -> T {
+    engine::simulate(Seed(7), |net| async move {
+        let api = KubeApi::new();
+        drop(api.serve(net.host("kube")));
+        let timeouts = Timeouts { connect: Duration::from_secs(5), read: Duration::from_secs(3600) };
+        let user = User { api, client: Client::without_keep_alive(&net.host("user"), timeouts) };
+        pause(&net.host("user")).await;
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "metal3" } });
+        user.ok("POST", "/api/v1/namespaces", &namespace).await;
+        test(net, user).await
+    })
+}
+
+async fn pause(host: &Host) {
+    host.sleep(Duration::from_millis(50)).await;
+}
+
+impl User {
+    async fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<(u16, Value), wire::http::Error> {
+        let kind = match (method, body) {
+            ("PATCH", Value::Array(_)) => "application/json-patch+json",
+            ("PATCH", _) if path.contains("fieldManager") => "application/apply-patch+yaml",
+            ("PATCH", _) => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("http://kube:6443{path}"))
+            .header("content-type", kind)
+            .header("user-agent", "user/1")
+            .body(body)
+            .expect("a request");
+        let answer = self.client.send(request).await?;
+        Ok((answer.status().as_u16(), serde_json::from_slice(answer.body()).unwrap_or_default()))
+    }
+
+    async fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.try_call(method, path, body).await.expect("an answer")
+    }
+
+    async fn ok(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (code, value) = self.call(method, path, body).await;
+        assert!(code < 300, "{method} {path}: {code} {value}");
+        value
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.ok("GET", path, &Value::Null).await
+    }
+
+    async fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String, String) {
+        let (code, status) = self.call(method, path, body).await;
+        assert_eq!(status["kind"], "Status", "{method} {path}: {status}");
+        assert_eq!(status["code"], code);
+        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+        (code, text("reason"), text("message"))
+    }
+
+    async fn watch(&self, path: &str) -> Watch {
+        let request =
+            http::Request::get(format!("http://kube:6443{path}")).body(Bytes::new()).expect("a request");
+        let answer = self.client.open(request).await.expect("an answer");
+        Watch { pieces: answer.into_body(), read: Vec::new() }
+    }
+}
+
+struct Watch {
+    pieces: Pieces,
+    read: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; `None` when the watch has ended.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("a JSON line"));
+            }
+            self.read.extend_from_slice(&self.pieces.next().await.expect("a piece")?);
+        }
+    }
+
+    /// The next event as type and name.
+    async fn told(&mut self) -> (String, String) {
+        let event = self.next().await.expect("an event");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
+    }
+}
+
+fn host(name: &str) -> Value {
+    json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": { "name": name },
+        "spec": { "online": true, "bmc": { "address": "ipmi://bmc", "credentialsName": format!("{name}-bmc") } },
+    })
+}
+
+fn secret(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+        "stringData": { "username": "admin", "password": "pass" },
+    })
+}
+
+fn status() -> Value {
+    json!({
+        "errorCount": 1, "errorMessage": "no answer", "errorType": "registration error",
+        "operationalStatus": "error", "poweredOn": false, "provisioning": { "ID": "", "state": "registering" },
+    })
+}
+
+#[test]
+fn spec_and_status_are_written_apart() {
+    with_api(|_, user| async move {
+        let mut new = host("w");
+        new["status"] = status();
+        let created = user.ok("POST", HOSTS, &new).await;
+        assert_eq!(created["status"], Value::Null, "a new object has no status");
+        assert_eq!(created["metadata"]["generation"], 1);
+        assert_eq!(created["spec"]["automatedCleaningMode"], "metadata", "defaults are filled in");
+        let path = format!("{HOSTS}/w");
+
+        let mut both = created.clone();
+        both["status"] = status();
+        both["spec"]["online"] = false.into();
+        let after = user.ok("PUT", &format!("{path}/status"), &both).await;
+        assert_eq!((&after["spec"]["online"], &after["status"]["errorCount"]), (&json!(true), &json!(1)));
+        assert_eq!(after["metadata"]["generation"], 1, "a status is no new wish");
+
+        both["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
+        both["status"]["errorCount"] = 9.into();
+        let after = user.ok("PUT", &path, &both).await;
+        assert_eq!((&after["spec"]["online"], &after["status"]["errorCount"]), (&json!(false), &json!(1)));
+        assert_eq!(after["metadata"]["generation"], 2);
+
+        let again = user.ok("PUT", &path, &after).await;
+        assert_eq!(again, after, "a write that changes nothing is no new revision");
+        let labelled = user.ok("PATCH", &path, &json!({ "metadata": { "labels": { "a": "b" } } })).await;
+        assert_eq!(labelled["metadata"]["generation"], 2);
+    });
+}
+
+#[test]
+fn refusals_read_as_in_kubernetes() {
+    with_api(|_, user| async move {
+        let created = user.ok("POST", HOSTS, &host("w")).await;
+        let path = format!("{HOSTS}/w");
+        user.ok("PATCH", &path, &json!({ "metadata": { "annotations": { "a": "1" } } })).await;
+        let mut unnamed = host("w");
+        unnamed["spec"] = json!({ "online": "yes", "bootMode": "BIOS", "bootMACAddress": "00:11" });
+        let mut unversioned = created.clone();
+        unversioned["metadata"]["resourceVersion"] = Value::Null;
+        let mut other = created.clone();
+        other["metadata"]["name"] = "x".into();
+        let no_online = json!({ "spec": { "online": null } });
+        for (method, path, body, code, reason, message) in [
+            (
+                "GET",
+                format!("{HOSTS}/x"),
+                Value::Null,
+                404,
+                "NotFound",
+                "baremetalhosts.metal3.io \"x\" not found",
+            ),
+            ("DELETE", format!("{SECRETS}/x"), Value::Null, 404, "NotFound", "secrets \"x\" not found"),
+            (
+                "POST",
+                HOSTS.into(),
+                host("w"),
+                409,
+                "AlreadyExists",
+                "baremetalhosts.metal3.io \"w\" already exists",
+            ),
+            (
+                "PUT",
+                path.clone(),
+                created,
+                409,
+                "Conflict",
+                "Operation cannot be fulfilled on baremetalhosts.metal3.io \"w\": the object has been modified; \
+                 please apply your changes to the latest version and try again",
+            ),
+            (
+                "PUT",
+                path.clone(),
+                unversioned,
+                422,
+                "Invalid",
+                "BareMetalHost.metal3.io \"w\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be \
+                 specified for an update",
+            ),
+            (
+                "PUT",
+                path.clone(),
+                other,
+                400,
+                "BadRequest",
+                "the name of the object (x) does not match the name on the URL (w)",
+            ),
+            (
+                "PATCH",
+                path.clone(),
+                no_online,
+                422,
+                "Invalid",
+                "BareMetalHost.metal3.io \"w\" is invalid: spec.online: Required value",
+            ),
+            (
+                "POST",
+                HOSTS.into(),
+                unnamed,
+                422,
+                "Invalid",
+                "BareMetalHost.metal3.io \"w\" is invalid: [spec.bootMACAddress: Invalid value: \"00:11\": \
+                 spec.bootMACAddress in body should match '[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}', spec.bootMode: \
+                 Unsupported value: \"BIOS\": supported values: \"UEFI\", \"UEFISecureBoot\", \"legacy\", spec.online: \
+                 Invalid value: \"string\": spec.online in body must be of type boolean: \"string\"]",
+            ),
+            (
+                "POST",
+                "/api/v1/namespaces/nowhere/secrets".into(),
+                secret("s"),
+                404,
+                "NotFound",
+                "namespaces \"nowhere\" not found",
+            ),
+        ] {
+            let refused = user.refused(method, &path, &body).await;
+            assert_eq!(refused, (code, reason.to_owned(), message.to_owned()), "{method} {path}");
+        }
+        let strict = format!("{HOSTS}?fieldValidation=Strict");
+        let mut typo = host("v");
+        typo["spec"]["onlin"] = true.into();
+        let (code, _, message) = user.refused("POST", &strict, &typo).await;
+        assert_eq!(
+            (code, message.ends_with("strict decoding error: unknown field \"spec.onlin\"")),
+            (400, true)
+        );
+        let pruned = user.ok("POST", HOSTS, &typo).await;
+        assert_eq!(pruned["spec"]["onlin"], Value::Null);
+    });
+}
+
+#[test]
+fn finalizers_hold_and_owners_take_along() {
+    with_api(|net, user| async move {
+        let mut owner = host("w");
+        owner["metadata"]["finalizers"] = json!(["baremetalhost.metal3.io"]);
+        let owner = user.ok("POST", HOSTS, &owner).await;
+        let mut owned = secret("s");
+        owned["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": "w", "uid": owner["metadata"]["uid"],
+        }]);
+        user.ok("POST", SECRETS, &owned).await;
+        let path = format!("{HOSTS}/w");
+
+        let marked = user.ok("DELETE", &path, &Value::Null).await;
+        assert_eq!(marked["metadata"]["generation"], 2, "whoever looks for generations must notice");
+        assert!(marked["metadata"]["deletionTimestamp"].is_string());
+        let again = user.ok("DELETE", &path, &Value::Null).await;
+        assert_eq!(again, marked, "deleting twice changes nothing");
+        let more = json!({ "metadata": { "finalizers": ["baremetalhost.metal3.io", "another"] } });
+        assert_eq!(user.refused("PATCH", &path, &more).await.0, 422);
+        assert!(user.api.get("secret", "metal3", "s").is_some());
+
+        user.ok("PATCH", &path, &json!({ "metadata": { "finalizers": null } })).await;
+        assert_eq!(user.api.get("bmh", "metal3", "w"), None);
+        assert_eq!(user.api.get("secret", "metal3", "s"), None, "the dependent goes with its owner");
+
+        user.ok("POST", SECRETS, &secret("t")).await;
+        user.ok("DELETE", "/api/v1/namespaces/metal3", &Value::Null).await;
+        assert_eq!(user.api.list("secrets", "metal3"), [] as [Value; 0]);
+        assert_eq!(user.api.get("ns", "", "metal3"), None);
+        drop(net);
+    });
+}
+
+#[test]
+fn a_watch_tells_what_changes() {
+    with_api(|net, user| async move {
+        let first = user.ok("POST", SECRETS, &secret("a")).await;
+        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+        let mut all = user.watch(&format!("{SECRETS}?watch=true")).await;
+        let mut later = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
+        let mut some = user.watch(&format!("{SECRETS}?watch=1&labelSelector=env%3Dprod")).await;
+        let mut streamed = user
+            .watch(&format!("{SECRETS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"))
+            .await;
+        assert_eq!(all.told().await, ("ADDED".into(), "a".into()));
+        assert_eq!(streamed.told().await, ("ADDED".into(), "a".into()));
+        let mark = streamed.next().await.expect("a bookmark");
+        assert_eq!(mark["type"], "BOOKMARK");
+        assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+
+        let path = format!("{SECRETS}/a");
+        user.ok("PATCH", &path, &json!({ "metadata": { "labels": { "env": "prod" } } })).await;
+        user.ok("PATCH", &path, &json!({ "metadata": { "labels": { "env": "dev" } } })).await;
+        user.ok("DELETE", &path, &Value::Null).await;
+        for (watch, told) in [
+            (&mut all, vec!["MODIFIED", "MODIFIED", "DELETED"]),
+            (&mut later, vec!["MODIFIED", "MODIFIED", "DELETED"]),
+            (&mut some, vec!["ADDED", "DELETED"]),
+        ] {
+            for kind in told {
+                assert_eq!(watch.told().await, (kind.into(), "a".into()));
+            }
+        }
+        let mut limited =
+            user.watch(&format!("{SECRETS}?watch=1&timeoutSeconds=90&allowWatchBookmarks=true")).await;
+        user.ok("POST", HOSTS, &host("w")).await;
+        let began = net.now();
+        let mark = limited.next().await.expect("a bookmark");
+        assert_eq!((&mark["type"], &mark["object"]["kind"]), (&json!("BOOKMARK"), &json!("Secret")));
+        assert_eq!(limited.next().await, None, "its time is up");
+        let took = net.now().since(began).as_secs();
+        assert!((89..=90).contains(&took), "{took}");
+    });
+}
+
+#[test]
+fn a_watch_from_too_long_ago_is_told_so() {
+    with_api(|net, user| async move {
+        let first = user.ok("POST", SECRETS, &secret("a")).await;
+        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+        for round in 0..150 {
+            user.ok(
+                "PATCH",
+                &format!("{SECRETS}/a"),
+                &json!({ "metadata": { "labels": { "n": format!("{round}") } } }),
+            )
+            .await;
+            net.host("user").sleep(Duration::from_secs(1)).await;
+        }
+        let mut old = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
+        let event = old.next().await.expect("an event");
+        assert_eq!(event["type"], "ERROR");
+        assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&json!(410), &json!("Expired")));
+        let message = event["object"]["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with(&format!("too old resource version: {since} (")), "{message}");
+        assert_eq!(old.next().await, None);
+    });
+}
+
+#[test]
+fn lists_come_in_pages_of_one_moment() {
+    with_api(|_, user| async move {
+        for name in ["a", "b", "c"] {
+            user.ok("POST", SECRETS, &secret(name)).await;
+        }
+        let names = |list: &Value| -> Vec<String> {
+            let items = list["items"].as_array().expect("items");
+            items
+                .iter()
+                .map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+                .collect()
+        };
+        let page = user.get(&format!("{SECRETS}?limit=2")).await;
+        assert_eq!(
+            (names(&page), &page["metadata"]["remainingItemCount"]),
+            (vec!["a".into(), "b".into()], &json!(1))
+        );
+        user.ok("DELETE", &format!("{SECRETS}/c"), &Value::Null).await;
+        let token = page["metadata"]["continue"].as_str().expect("a token");
+        let rest = user.get(&format!("{SECRETS}?limit=2&continue={token}")).await;
+        assert_eq!(names(&rest), ["c"], "the second page is of the same moment as the first");
+        assert_eq!(rest["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
+        assert_eq!(rest["metadata"]["continue"], Value::Null);
+        let chosen = user.get(&format!("{SECRETS}?fieldSelector=metadata.name%3Db")).await;
+        assert_eq!(names(&chosen), ["b"]);
+        let (code, _, message) =
+            user.refused("GET", &format!("{HOSTS}?fieldSelector=spec.online%3Dtrue"), &Value::Null).await;
+        assert_eq!((code, message.as_str()), (400, "field label not supported: spec.online"));
+    });
+}
+
+#[test]
+fn a_dry_run_answers_and_does_nothing() {
+    with_api(|_, user| async move {
+        let before = user.api.revision();
+        let answered = user.ok("POST", &format!("{HOSTS}?dryRun=All"), &host("w")).await;
+        assert!(answered["metadata"]["uid"].is_string());
+        assert_eq!((user.api.get("bmh", "metal3", "w"), user.api.revision()), (None, before));
+        assert_eq!(user.refused("POST", &format!("{HOSTS}?dryRun=Some"), &host("w")).await.0, 400);
+    });
+}
+
+#[test]
+fn appliers_own_their_fields() {
+    with_api(|_, user| async move {
+        let path = |manager: &str| format!("{HOSTS}/w?fieldManager={manager}");
+        let config = |spec: Value| json!({ "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": { "name": "w" }, "spec": spec });
+        user.ok("PATCH", &path("a"), &config(json!({ "online": true, "description": "x" }))).await;
+        user.ok("PATCH", &path("b"), &config(json!({ "online": true, "bootMode": "UEFI" }))).await;
+        let (code, reason, message) =
+            user.refused("PATCH", &path("b"), &config(json!({ "online": false }))).await;
+        assert_eq!((code, reason.as_str()), (409, "Conflict"));
+        assert_eq!(
+            message,
+            "Apply failed with 1 conflict: conflict with \"a\" using metal3.io/v1alpha1: .spec.online"
+        );
+        let forced =
+            user.ok("PATCH", &format!("{}&force=true", path("b")), &config(json!({ "online": false }))).await;
+        assert_eq!(forced["spec"]["online"], false);
+        assert_eq!(forced["spec"]["bootMode"], Value::Null, "b no longer wants it");
+        assert_eq!(forced["spec"]["description"], "x", "a still does");
+    });
+}
+
+#[test]
+fn faults_do_what_clients_see() {
+    with_api(|net, user| async move {
+        let fault = |value: Value| -> Fault { serde_json::from_value(value).expect("a fault") };
+        user.ok("POST", SECRETS, &secret("s")).await;
+        let path = format!("{SECRETS}/s");
+        let label = |value: &str| json!({ "metadata": { "labels": { "n": value } } });
+        let labelled = |value: &str| {
+            user.api.get("secret", "metal3", "s").expect("s")["metadata"]["labels"]["n"] == value
+        };
+
+        let id = user.api.begin(fault(
+            json!({ "kind": "status", "code": 503, "on": { "resource": "secrets", "count": 1 } }),
+        ));
+        assert_eq!(user.refused("GET", &path, &Value::Null).await.0, 503);
+        user.get(&path).await;
+        assert_eq!(user.api.end(id), Some(1));
+
+        let id = user.api.begin(fault(json!({ "kind": "conflict", "on": { "verb": "patch" } })));
+        assert_eq!(user.refused("PATCH", &path, &label("1")).await.1, "Conflict");
+        assert!(!labelled("1"));
+        user.api.end(id);
+
+        let id = user.api.begin(fault(json!({ "kind": "lose-answer" })));
+        let lost = user.try_call("PATCH", &path, &label("2")).await;
+        assert!(lost.is_err() && labelled("2"), "it was done and nobody was told: {lost:?}");
+        user.api.end(id);
+
+        let id = user.api.begin(fault(json!({ "kind": "reset" })));
+        assert!(user.try_call("PATCH", &path, &label("3")).await.is_err() && labelled("2"));
+        user.api.end(id);
+
+        let id = user.api.begin(fault(json!({ "kind": "stall", "on": { "client": "user" } })));
+        let slow = wire::within(Duration::from_secs(100), user.try_call("GET", &path, &Value::Null)).await;
+        assert!(slow.is_none());
+        user.api.end(id);
+
+        let id = user.api.begin(fault(json!({ "kind": "stale-reads", "by": 1 })));
+        user.ok("PATCH", &path, &label("4")).await;
+        assert_eq!(user.get(&path).await["metadata"]["labels"]["n"], "2");
+        assert_eq!(user.get(SECRETS).await["items"][0]["metadata"]["labels"]["n"], "2");
+        user.api.end(id);
+
+        let mut watch =
+            user.watch(&format!("{SECRETS}?watch=1&resourceVersion={}", user.api.revision())).await;
+        let id =
+            user.api.begin(fault(json!({ "kind": "drop-watch-events", "on": { "nth": 2, "count": 1 } })));
+        for value in ["5", "6", "7"] {
+            user.ok("PATCH", &path, &label(value)).await;
+            pause(&net.host("user")).await;
+        }
+        for value in ["5", "7"] {
+            assert_eq!(watch.next().await.expect("an event")["object"]["metadata"]["labels"]["n"], value);
+        }
+        assert_eq!(user.api.end(id), Some(1));
+        let id = user.api.begin(fault(json!({ "kind": "watch-closed", "on": { "count": 1 } })));
+        assert_eq!(watch.next().await, None);
+        let mut next =
+            user.watch(&format!("{SECRETS}?watch=1&resourceVersion={}", user.api.revision())).await;
+        user.ok("PATCH", &path, &label("8")).await;
+        assert_eq!(next.told().await.0, "MODIFIED");
+        assert_eq!(user.api.end(id), Some(1));
+        user.api.begin(fault(json!({ "kind": "watch-expired" })));
+        assert_eq!(next.next().await.expect("an event")["object"]["code"], 410);
+    });
+}
+
+#[test]
+fn objects_outlive_a_crash_and_the_history_does_not() {
+    with_api(|net, user| async move {
+        let first = user.ok("POST", SECRETS, &secret("a")).await;
+        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+        user.ok("POST", SECRETS, &secret("b")).await;
+        net.crash("kube");
+        let host = net.restart("kube");
+        drop(user.api.serve(host));
+        pause(&net.host("user")).await;
+        assert_eq!(user.get(SECRETS).await["items"].as_array().map(Vec::len), Some(2));
+        let mut old = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
+        assert_eq!(old.next().await.expect("an event")["object"]["code"], 410);
+        let c = user.ok("POST", SECRETS, &secret("c")).await;
+        assert_ne!(c["metadata"]["uid"], first["metadata"]["uid"]);
+    });
+}
+
+#[test]
+fn kubectl_sees_the_table_of_the_world() {
+    with_api(|net, user| async move {
+        for name in ["worker-1", "worker-0"] {
+            let mut new = host(name);
+            new["spec"]["consumerRef"] = json!({ "name": format!("machine-of-{name}") });
+            user.ok("POST", HOSTS, &new).await;
+        }
+        user.ok("PATCH", &format!("{HOSTS}/worker-1/status"), &json!({ "status": status() })).await;
+        net.host("user").sleep(Duration::from_secs(150)).await;
+        let table = user.api.table("bmh", "metal3", net.host("user").date()).expect("a table");
+        assert_eq!(
+            table.to_string(),
+            "NAME       STATE         CONSUMER              ONLINE   ERROR                AGE\n\
+             worker-0                 machine-of-worker-0   true                          2m30s\n\
+             worker-1   registering   machine-of-worker-1   true     registration error   2m30s\n"
+        );
+        let (_, status) = user.call("GET", "/apis/metal3.io/v1beta9/things", &Value::Null).await;
+        assert_eq!(status["message"], "the server could not find the requested resource");
+    });
+}
+
+#[test]
+fn events_are_gone_after_an_hour() {
+    with_api(|net, user| async move {
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": { "generateName": "Registered-" }, "reason": "Registered",
+            "involvedObject": { "kind": "BareMetalHost", "namespace": "metal3", "name": "w" }, "message": "m",
+        });
+        let events = "/api/v1/namespaces/metal3/events";
+        let made = user.ok("POST", events, &event).await;
+        assert_eq!(made["metadata"]["name"].as_str().map(str::len), Some("Registered-".len() + 5));
+        let new = user.get("/apis/events.k8s.io/v1/namespaces/metal3/events").await;
+        assert_eq!(
+            (&new["items"][0]["note"], &new["items"][0]["regarding"]["name"]),
+            (&json!("m"), &json!("w"))
+        );
+        net.host("user").sleep(Duration::from_secs(3600)).await;
+        assert_eq!(user.get(events).await["items"], json!([]));
+    });
+}
