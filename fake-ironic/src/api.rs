@@ -207,14 +207,24 @@ async fn read(parts: &Parts, body: Body, path: Vec<String>, version: Version) ->
         .map_err(|error| Failure::invalid(error.body_text()))?
         .0;
     let authority = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let authority = authority.or(parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("localhost");
+    let authority =
+        authority.or(parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("localhost");
     let is_root = parts.uri.path() == "/";
-    Ok(Request { method: parts.method.clone(), path, is_root, query, version, body, base: format!("http://{authority}") })
+    Ok(Request {
+        method: parts.method.clone(),
+        path,
+        is_root,
+        query,
+        version,
+        body,
+        base: format!("http://{authority}"),
+    })
 }
 
 /// The decoded segments of a path, without `v1` and empty ones.
 fn path_of(path: &str) -> Vec<String> {
-    let mut segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+    let mut segments: Vec<String> =
+        path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
     if segments.first().is_some_and(|first| first == "v1") {
         segments.remove(0);
     }
@@ -306,7 +316,8 @@ fn refuse_unexpected<'a>(given: impl Iterator<Item = &'a str>, known: &[&str]) -
 /// What Python says of a text that is not JSON.
 fn complaint(error: &serde_json::Error, body: &[u8]) -> String {
     let (line, column) = (error.line(), error.column().max(1));
-    let before: usize = body.split(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(|line| line.len() + 1).sum();
+    let before: usize =
+        body.split(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(|line| line.len() + 1).sum();
     let what = if error.to_string().starts_with("key must be a string") {
         "Expecting property name enclosed in double quotes"
     } else {

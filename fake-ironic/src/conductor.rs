@@ -327,8 +327,29 @@ impl Lock {
         let _ = self.conductor.database().tables().node_mut(self.node).map(|node| node.reservation = None);
     }
 
+    /// Runs work in the background with a worker of its own; without one, gives the lock back at once.
+    pub(crate) fn start(
+        self,
+        work: impl Future<Output = Result<(), NotFound>> + Send + 'static,
+    ) -> Result<(), Failure> {
+        match self.conductor.worker() {
+            Ok(worker) => {
+                self.hand_over(worker, work);
+                Ok(())
+            }
+            Err(failure) => {
+                self.release();
+                Err(failure)
+            }
+        }
+    }
+
     /// Runs work in the background and gives the lock back when it has ended.
-    pub(crate) fn hand_over(self, worker: Worker, work: impl Future<Output = Result<(), NotFound>> + Send + 'static) {
+    pub(crate) fn hand_over(
+        self,
+        worker: Worker,
+        work: impl Future<Output = Result<(), NotFound>> + Send + 'static,
+    ) {
         let host = self.conductor.host().clone();
         drop(host.spawn(async move {
             if work.await.is_err() {

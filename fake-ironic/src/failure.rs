@@ -155,6 +155,9 @@ mod tests {
             json!({ "faultcode": "Client", "faultstring": "Node x could not be found.", "debuginfo": null })
         );
         assert_eq!(inner(Failure::server("'interface'"))["faultcode"], "Server");
-        assert_eq!(inner(Failure::no_route()), json!({ "code": 404, "title": "Not Found", "description": "" }));
+        assert_eq!(
+            inner(Failure::no_route()),
+            json!({ "code": 404, "title": "Not Found", "description": "" })
+        );
     }
 }

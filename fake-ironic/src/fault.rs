@@ -69,7 +69,8 @@ pub struct Requests {
 
 impl Requests {
     fn covers(&self, method: &Method, path: &str) -> bool {
-        let method_fits = self.method.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method.as_str()));
+        let method_fits =
+            self.method.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method.as_str()));
         method_fits && self.path.as_ref().is_none_or(|pattern| glob(pattern, path))
     }
 }
@@ -136,9 +137,10 @@ impl Faults {
         let mut verdict = None;
         for record in self.records().values_mut().filter(|record| record.on) {
             let (requests, outcome) = match &record.fault {
-                Fault::Status { code, on } => {
-                    (on, Verdict::Status(StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)))
-                }
+                Fault::Status { code, on } => (
+                    on,
+                    Verdict::Status(StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)),
+                ),
                 Fault::Stall { on } => (on, Verdict::Stall),
                 Fault::Reset { on } => (on, Verdict::Reset),
                 Fault::LoseAnswer { on } => (on, Verdict::LoseAnswer),

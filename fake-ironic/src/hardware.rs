@@ -191,13 +191,13 @@ impl HardwareType {
     /// The enabled interfaces of a kind.
     pub(crate) fn enabled(self, kind: Kind) -> &'static [&'static str] {
         match (self, kind) {
-            (_, Kind::Deploy) => &["direct", "ramdisk", "custom-agent"],
+            (_, Kind::Deploy) => &["direct", "custom-agent"],
             (_, Kind::Network) => &["noop"],
             (_, Kind::Console) => &["no-console"],
             (_, Kind::Rescue) => &["no-rescue"],
             (_, Kind::Storage) => &["noop"],
             (Self::Redfish, Kind::Bios) => &["no-bios", "redfish"],
-            (Self::Redfish, Kind::Boot) => &["redfish-https", "ipxe", "redfish-virtual-media", "pxe"],
+            (Self::Redfish, Kind::Boot) => &["ipxe", "redfish-virtual-media", "pxe"],
             (Self::Redfish, Kind::Firmware) => &["no-firmware", "redfish"],
             (_, Kind::Inspect) => &["agent", "no-inspect"],
             (Self::Redfish, Kind::Management) => &["noop", "redfish"],
@@ -223,9 +223,10 @@ impl HardwareType {
             (_, Kind::Rescue) => "no-rescue",
             (_, Kind::Inspect) => "agent",
             (_, Kind::Boot) => "ipxe",
-            (Self::Redfish, Kind::Bios | Kind::Firmware | Kind::Management | Kind::Power | Kind::Raid | Kind::Vendor) => {
-                "redfish"
-            }
+            (
+                Self::Redfish,
+                Kind::Bios | Kind::Firmware | Kind::Management | Kind::Power | Kind::Raid | Kind::Vendor,
+            ) => "redfish",
             (Self::Ipmi, Kind::Bios) => "no-bios",
             (Self::Ipmi, Kind::Firmware) => "no-firmware",
             (Self::Ipmi, Kind::Raid) => "no-raid",

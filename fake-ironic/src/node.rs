@@ -10,7 +10,7 @@ use wire::Instant;
 
 use crate::{
     driver::{BootMode, PowerState, Target},
-    hardware::Interfaces,
+    hardware::{HardwareType, Interfaces},
     state::{ProvisionState, words},
 };
 
@@ -135,6 +135,46 @@ impl Step {
 }
 
 impl Node {
+    /// A node that nobody has done anything with. Its number is the database's to give.
+    pub(crate) fn new(uuid: Uuid, hardware: HardwareType, created_at: Timestamp) -> Self {
+        Self {
+            id: 0,
+            uuid,
+            name: None,
+            created_at,
+            updated_at: None,
+            driver: hardware.name().to_owned(),
+            interfaces: hardware.defaults(),
+            driver_info: Map::new(),
+            properties: Map::new(),
+            extra: Map::new(),
+            instance_info: Map::new(),
+            instance_uuid: None,
+            network_data: Map::new(),
+            raid_config: Map::new(),
+            target_raid_config: Map::new(),
+            labels: Map::new(),
+            automated_clean: None,
+            disable_power_off: false,
+            provision_state: ProvisionState::Enroll,
+            target_provision_state: None,
+            provision_updated_at: None,
+            provision_touched: Instant::default(),
+            power_state: None,
+            target_power_state: None,
+            power_touched: Instant::default(),
+            last_error: None,
+            maintenance: false,
+            maintenance_reason: None,
+            fault: None,
+            reservation: None,
+            inspection_started_at: None,
+            inspection_finished_at: None,
+            agent: AgentSession::default(),
+            work: Work::default(),
+        }
+    }
+
     /// The name if it has one, else the UUID.
     pub(crate) fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.uuid.to_string())
@@ -146,7 +186,6 @@ impl Node {
             uuid: self.uuid,
             driver: self.driver.clone(),
             driver_info: self.driver_info.clone(),
-            properties: self.properties.clone(),
             boot_interface: self.interfaces.boot.clone(),
             boot_mode: self.boot_mode(),
             macs,
@@ -170,7 +209,8 @@ impl Node {
             .split(',')
             .filter_map(|pair| pair.trim().split_once(':'))
             .collect();
-        let of_instance = self.instance_info.get("capabilities").and_then(|all| all.get(key)).and_then(Value::as_str);
+        let of_instance =
+            self.instance_info.get("capabilities").and_then(|all| all.get(key)).and_then(Value::as_str);
         of_instance.or_else(|| pairs.get(key).copied()).map(ToOwned::to_owned)
     }
 

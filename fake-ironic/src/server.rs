@@ -6,12 +6,7 @@ use serde_json::json;
 use wire::Host;
 
 use crate::{
-    api::Api,
-    boot_server,
-    conductor::Conductor,
-    database::Database,
-    fault::Faults,
-    settings::Settings,
+    api::Api, boot_server, conductor::Conductor, database::Database, fault::Faults, settings::Settings,
 };
 
 /// The API's port.

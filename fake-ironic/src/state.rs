@@ -322,7 +322,8 @@ impl ProvisionState {
     /// Whether the node may be deleted without being in maintenance.
     pub fn is_deletable(self, while_available: bool) -> bool {
         use ProvisionState as S;
-        matches!(self, S::Enroll | S::Manageable | S::AdoptFailed) || (while_available && self == S::Available)
+        matches!(self, S::Enroll | S::Manageable | S::AdoptFailed)
+            || (while_available && self == S::Available)
     }
 
     /// Whether a client may patch the node in this state.

@@ -149,7 +149,8 @@ fn masked(map: &Map<String, Value>) -> Value {
 }
 
 fn is_secret(key: &str) -> bool {
-    ["password", "secret", "token"].iter().any(|word| key.contains(word)) || matches!(key, "configdrive" | "image_url")
+    ["password", "secret", "token"].iter().any(|word| key.contains(word))
+        || matches!(key, "configdrive" | "image_url")
 }
 
 /// A port's own fields.

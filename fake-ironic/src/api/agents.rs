@@ -33,7 +33,9 @@ impl Api {
             None => None,
         };
         if addresses.is_empty() && uuid.is_none() {
-            return Err(Failure::invalid("At least one of 'addresses' and 'node_uuid' parameters is required"));
+            return Err(Failure::invalid(
+                "At least one of 'addresses' and 'node_uuid' parameters is required",
+            ));
         }
         let Lookup { node, token } = self.conductor.look_up(&addresses, uuid)?;
         Ok(Answer::ok(self.for_agent(request, &node, token.as_deref())))
@@ -87,8 +89,8 @@ impl Api {
             "agent_status_message",
         ])?;
         let text = |key: &str| body.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
-        let callback_url =
-            text("callback_url").ok_or_else(|| Failure::invalid("Missing mandatory parameter: callback_url"))?;
+        let callback_url = text("callback_url")
+            .ok_or_else(|| Failure::invalid("Missing mandatory parameter: callback_url"))?;
         if text("agent_status").is_some_and(|status| !matches!(status.as_str(), "start" | "end" | "error")) {
             return Err(Failure::invalid("Agent status is invalid. Valid states are start,end,error."));
         }
@@ -112,7 +114,9 @@ impl Api {
             return Err(Failure::invalid("Schema error for data: 'inventory' is a required property"));
         };
         match inventory.get("interfaces").and_then(Value::as_array) {
-            None => return Err(Failure::invalid("Schema error for data: 'interfaces' is a required property")),
+            None => {
+                return Err(Failure::invalid("Schema error for data: 'interfaces' is a required property"));
+            }
             Some(interfaces) if interfaces.is_empty() => {
                 return Err(Failure::invalid("Schema error for data: [] should be non-empty"));
             }

@@ -34,7 +34,9 @@ impl Page {
         };
         let sort_key = request.argument("sort_key").unwrap_or("id").to_owned();
         if sort_key != "id" && !sortable(&sort_key) {
-            return Err(Failure::invalid(format!("The sort_key value {sort_key} is an invalid field for sorting")));
+            return Err(Failure::invalid(format!(
+                "The sort_key value {sort_key} is an invalid field for sorting"
+            )));
         }
         let descending = match request.argument("sort_dir").unwrap_or("asc") {
             "asc" => false,
@@ -58,7 +60,8 @@ impl Page {
             things.reverse();
         }
         if let Some(marker) = &self.marker {
-            let at = things.iter().position(|thing| thing.get("uuid").and_then(Value::as_str) == Some(marker))?;
+            let at =
+                things.iter().position(|thing| thing.get("uuid").and_then(Value::as_str) == Some(marker))?;
             things.drain(..=at);
         }
         things.truncate(self.limit);
@@ -67,7 +70,13 @@ impl Page {
     }
 
     /// The address of the page after one that ends with `last`.
-    pub(super) fn next(&self, request: &Request, path: &str, fields: &str, last: &Map<String, Value>) -> String {
+    pub(super) fn next(
+        &self,
+        request: &Request,
+        path: &str,
+        fields: &str,
+        last: &Map<String, Value>,
+    ) -> String {
         let order = if self.descending { "desc" } else { "asc" };
         let marker = last.get("uuid").and_then(Value::as_str).unwrap_or_default();
         format!(

@@ -3,7 +3,6 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use wire::Instant;
 
 use super::{
     Answer, Api, Outcome, Request, is_true,
@@ -13,7 +12,7 @@ use super::{
 use crate::{
     failure::Failure,
     hardware::{HardwareType, Kind},
-    node::{AgentSession, Node, Work},
+    node::Node,
     python,
     state::ProvisionState,
     view,
@@ -186,7 +185,8 @@ impl Api {
         let Some((nodes, full)) = page.cut(nodes) else {
             return Err(Failure::no_node(page.marker.as_deref().unwrap_or_default()));
         };
-        let next = nodes.last().filter(|_| full).map(|last| page.next(request, "nodes", &listed.join(","), last));
+        let next =
+            nodes.last().filter(|_| full).map(|last| page.next(request, "nodes", &listed.join(","), last));
         let nodes: Vec<Value> = nodes
             .into_iter()
             .map(|node| Value::Object(if detail { node } else { only(node, &listed) }))
@@ -234,7 +234,7 @@ impl Api {
             None | Some(Value::Null) => self.conductor.host().uuid("node"),
             Some(uuid) => parse_uuid("uuid", uuid)?,
         };
-        let mut node = self.new_node(uuid, hardware);
+        let mut node = Node::new(uuid, hardware, self.conductor.host().date());
         for (key, value) in &body {
             if matches!(key.as_str(), "driver" | "uuid") {
                 continue;
@@ -265,45 +265,6 @@ impl Api {
         self.conductor.note_new(&node);
         let location = format!("{}/v1/nodes/{uuid}", request.base);
         Ok(Answer::created(self.node_view(request, &node), location))
-    }
-
-    fn new_node(&self, uuid: Uuid, hardware: HardwareType) -> Node {
-        Node {
-            id: 0,
-            uuid,
-            name: None,
-            created_at: self.conductor.host().date(),
-            updated_at: None,
-            driver: hardware.name().to_owned(),
-            interfaces: hardware.defaults(),
-            driver_info: Map::new(),
-            properties: Map::new(),
-            extra: Map::new(),
-            instance_info: Map::new(),
-            instance_uuid: None,
-            network_data: Map::new(),
-            raid_config: Map::new(),
-            target_raid_config: Map::new(),
-            labels: Map::new(),
-            automated_clean: None,
-            disable_power_off: false,
-            provision_state: ProvisionState::Enroll,
-            target_provision_state: None,
-            provision_updated_at: None,
-            provision_touched: Instant::default(),
-            power_state: None,
-            target_power_state: None,
-            power_touched: Instant::default(),
-            last_error: None,
-            maintenance: false,
-            maintenance_reason: None,
-            fault: None,
-            reservation: None,
-            inspection_started_at: None,
-            inspection_finished_at: None,
-            agent: AgentSession::default(),
-            work: Work::default(),
-        }
     }
 
     async fn delete_node(&self, ident: &str) -> Outcome {
@@ -399,7 +360,10 @@ pub(super) fn no_conductor(driver: &str, group: &str) -> Failure {
 /// Whether a field is one of the table's columns.
 fn is_column(field: &str) -> bool {
     node_field_since(field).is_some()
-        && !matches!(field, "conductor" | "allocation_uuid" | "chassis_uuid" | "ports" | "states" | "portgroups" | "volume")
+        && !matches!(
+            field,
+            "conductor" | "allocation_uuid" | "chassis_uuid" | "ports" | "states" | "portgroups" | "volume"
+        )
 }
 
 /// Whether a client may give a field when it creates a node.

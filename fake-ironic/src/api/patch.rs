@@ -79,7 +79,8 @@ fn read_operation(sent: &Value) -> Result<Operation, Failure> {
 
 fn split_path(path: &str) -> Option<Vec<String>> {
     let parts: Vec<String> = path.strip_prefix('/')?.split('/').map(ToOwned::to_owned).collect();
-    let fine = |part: &String| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let fine =
+        |part: &String| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     parts.iter().all(fine).then_some(parts)
 }
 
@@ -189,7 +190,11 @@ mod tests {
             (json!([{ "op": "add", "path": "/extra/list/-", "value": 3 }]), "/extra/list", json!([1, 2, 3])),
             (json!([{ "op": "remove", "path": "/extra/list/0" }]), "/extra/list", json!([2])),
             (json!([{ "op": "remove", "path": "/name" }]), "/name", json!(null)),
-            (json!([{ "op": "add", "path": "/network_data/x", "value": 1 }]), "/network_data", json!({ "x": 1 })),
+            (
+                json!([{ "op": "add", "path": "/network_data/x", "value": 1 }]),
+                "/network_data",
+                json!({ "x": 1 }),
+            ),
         ] {
             let document = patched(extra.clone(), patch.clone()).expect("a patch that fits");
             assert_eq!(document.pointer(pointer), Some(&value), "{patch}");

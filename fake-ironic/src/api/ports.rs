@@ -8,13 +8,18 @@ use super::{
     Answer, Api, Outcome, Request,
     list::{Page, only},
     nodes::parse_uuid,
+    patch,
     version::port_field_since,
 };
 use crate::{
+    database::Tables,
     failure::Failure,
     node::{Port, mac},
     python, view,
 };
+
+/// What may be said of the switch port that a port is connected to.
+const LINK_KEYS: [&str; 5] = ["hostname", "network_type", "port_id", "switch_id", "switch_info"];
 
 /// What a listing shows when the client names no fields.
 const LISTED: &str = "uuid,address";
@@ -33,6 +38,7 @@ impl Api {
                     None => view,
                 }))
             }
+            (&Method::PATCH, [ident]) => self.update_port(request, ident),
             (&Method::DELETE, [ident]) => {
                 let port = self.find_port(ident)?;
                 self.conductor.database().tables().ports.retain(|_, other| other.uuid != port.uuid);
@@ -57,7 +63,10 @@ impl Api {
 
     fn find_port(&self, ident: &str) -> Result<Port, Failure> {
         let tables = self.conductor.database().tables();
-        tables.find_port(ident).cloned().map_err(|_| Failure::not_found(format!("Port {ident} could not be found.")))
+        tables
+            .find_port(ident)
+            .cloned()
+            .map_err(|_| Failure::not_found(format!("Port {ident} could not be found.")))
     }
 
     fn port_view(&self, request: &Request, port: &Port) -> Map<String, Value> {
@@ -102,7 +111,8 @@ impl Api {
             let marker = page.marker.as_deref().unwrap_or_default();
             return Err(Failure::not_found(format!("Port {marker} could not be found.")));
         };
-        let next = ports.last().filter(|_| full).map(|last| page.next(request, "ports", &listed.join(","), last));
+        let next =
+            ports.last().filter(|_| full).map(|last| page.next(request, "ports", &listed.join(","), last));
         let ports: Vec<Value> = ports
             .into_iter()
             .map(|port| Value::Object(if detail { port } else { only(port, &listed) }))
@@ -112,6 +122,42 @@ impl Api {
             body["next"] = next.into();
         }
         Ok(Answer::ok(body))
+    }
+
+    fn update_port(&self, request: &Request, ident: &str) -> Outcome {
+        let operations = patch::read(&request.json()?)?;
+        let mut port = self.find_port(ident)?;
+        for operation in &operations {
+            match operation.attribute() {
+                "node_uuid" => return Err(Failure::server("'address'")),
+                "address"
+                | "extra"
+                | "is_smartnic"
+                | "local_link_connection"
+                | "name"
+                | "physical_network"
+                | "pxe_enabled" => {}
+                _ => {
+                    return Err(Failure::invalid(format!(
+                        "Cannot patch /{}. Only the following can be updated: address, extra, is_smartnic, \
+                         local_link_connection, name, node_uuid, physical_network, portgroup_uuid, pxe_enabled",
+                        operation.path.join("/")
+                    )));
+                }
+            }
+        }
+        let mut document = view::port_fields(&port);
+        patch::apply(&mut document, &operations)?;
+        set(&mut port, &document)?;
+        port.updated_at = Some(self.conductor.host().date());
+        let mut tables = self.conductor.database().tables();
+        unique(&tables, &port)?;
+        // If it was deleted meanwhile, there is nothing left to write.
+        if let Some(place) = tables.ports.values_mut().find(|other| other.uuid == port.uuid) {
+            place.clone_from(&port);
+        }
+        drop(tables);
+        Ok(Answer::ok(self.port_view(request, &port)))
     }
 
     /// A port can be made while its node is locked.
@@ -148,40 +194,73 @@ impl Api {
             None | Some(Value::Null) => self.conductor.host().uuid("port"),
             Some(uuid) => parse_uuid("uuid", uuid)?,
         };
-        let word = |key: &str| body.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
-        let map = |key: &str| body.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-        let flag = |key: &str, default: bool| body.get(key).and_then(Value::as_bool).unwrap_or(default);
-        let port = Port {
+        let mut port = Port {
             uuid,
             node,
             address,
             created_at: self.conductor.host().date(),
             updated_at: None,
-            name: word("name"),
-            pxe_enabled: flag("pxe_enabled", true),
-            is_smartnic: flag("is_smartnic", false),
-            physical_network: word("physical_network"),
-            local_link_connection: map("local_link_connection"),
-            extra: map("extra"),
+            name: None,
+            pxe_enabled: true,
+            is_smartnic: false,
+            physical_network: None,
+            local_link_connection: Map::new(),
+            extra: Map::new(),
         };
+        set(&mut port, &body)?;
         let mut tables = self.conductor.database().tables();
-        for other in tables.ports.values() {
-            if other.address == port.address {
-                return Err(Failure::conflict(format!(
-                    "A port with MAC address {} already exists.",
-                    port.address
-                )));
-            }
-            if other.uuid == port.uuid {
-                return Err(Failure::conflict(format!("A port with UUID {uuid} already exists.")));
-            }
+        if tables.ports.values().any(|other| other.uuid == port.uuid) {
+            return Err(Failure::conflict(format!("A port with UUID {uuid} already exists.")));
         }
+        unique(&tables, &port)?;
         let id = tables.next_id();
         tables.ports.insert(id, port.clone());
         drop(tables);
         let location = format!("{}/v1/ports/{uuid}", request.base);
         Ok(Answer::created(self.port_view(request, &port), location))
     }
+}
+
+/// Sets what a client may set of a port at any time; what is not there keeps its value.
+fn set(port: &mut Port, fields: &Map<String, Value>) -> Result<(), Failure> {
+    let word = |value: &Value| value.as_str().map(ToOwned::to_owned);
+    let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    for (key, value) in fields {
+        match key.as_str() {
+            "address" => {
+                let text = value.as_str().unwrap_or_default();
+                port.address = mac(text).ok_or_else(|| not_a_mac(text))?;
+            }
+            "name" => port.name = word(value),
+            "physical_network" => port.physical_network = word(value),
+            "pxe_enabled" => port.pxe_enabled = value.as_bool().unwrap_or(true),
+            "is_smartnic" => port.is_smartnic = value.as_bool().unwrap_or_default(),
+            "extra" => port.extra = map(value),
+            "local_link_connection" => {
+                let connection = map(value);
+                if let Some(key) = connection.keys().find(|key| !LINK_KEYS.contains(&key.as_str())) {
+                    return Err(Failure::invalid(format!(
+                        "Schema error for local_link_connection: {} is not valid under any of the given schemas. \
+                         Possible root cause: Additional properties are not allowed ({} was unexpected)",
+                        python::repr(value),
+                        python::repr_text(key)
+                    )));
+                }
+                port.local_link_connection = connection;
+            }
+            // Of the others the caller takes care.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an address that another port has.
+fn unique(tables: &Tables, port: &Port) -> Result<(), Failure> {
+    if tables.ports.values().any(|other| other.uuid != port.uuid && other.address == port.address) {
+        return Err(Failure::conflict(format!("A port with MAC address {} already exists.", port.address)));
+    }
+    Ok(())
 }
 
 fn schema(text: impl std::fmt::Display) -> Failure {

@@ -7,11 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Answer, Api, Outcome, Request, list::only, version::Version};
 use crate::{
-    conductor::ProvisionRequest,
-    driver::PowerChange,
-    failure::Failure,
-    node::Node,
-    state::Verb,
+    conductor::ProvisionRequest, driver::PowerChange, failure::Failure, node::Node, python, state::Verb,
 };
 
 /// What `GET states` shows.
@@ -58,7 +54,8 @@ impl Api {
         ])?;
         let target = target(&body)?;
         let node = self.find_node(ident)?;
-        let verb: Verb = target.parse().map_err(|_| impossible(&node, target, node.provision_state.as_str()))?;
+        let verb: Verb =
+            target.parse().map_err(|_| impossible(&node, &target, node.provision_state.as_str()))?;
         if Version(verb.since(node.provision_state)) > request.version {
             return Err(Failure::not_acceptable());
         }
@@ -103,20 +100,22 @@ impl Api {
                 }
             }
         };
-        let change = match target {
+        let change = match target.as_str() {
             "power on" => PowerChange::On,
             "power off" => PowerChange::Off,
             "rebooting" => PowerChange::Reboot,
             "soft power off" => PowerChange::SoftOff,
             "soft rebooting" => PowerChange::SoftReboot,
-            other => return Err(impossible(&node, other, node.power_state.map_or("None", |state| state.as_str()))),
+            other => {
+                return Err(impossible(&node, other, node.power_state.map_or("None", |state| state.as_str())));
+            }
         };
         let soft = matches!(change, PowerChange::SoftOff | PowerChange::SoftReboot);
         if (soft || timeout.is_some()) && request.version < Version(27) {
             return Err(Failure::not_acceptable());
         }
         if node.provision_state.forbids_power_changes() {
-            return Err(impossible(&node, target, node.provision_state.as_str()));
+            return Err(impossible(&node, &target, node.provision_state.as_str()));
         }
         self.conductor.set_power(node.uuid, change, timeout).await?;
         Ok(Answer::accepted().at(self.states_of(request, &node)))
@@ -137,7 +136,9 @@ impl Api {
         };
         let outcome = match wrong {
             Some(text) => Err(Failure::invalid(format!("RAID config validation error: {text}"))),
-            None => self.conductor.change(uuid, |node| node.target_raid_config = config).map_err(Failure::from),
+            None => {
+                self.conductor.change(uuid, |node| node.target_raid_config = config).map_err(Failure::from)
+            }
         };
         lock.release();
         outcome.map(|()| Answer::nothing())
@@ -170,8 +171,10 @@ impl Api {
     }
 }
 
-fn target(body: &Map<String, Value>) -> Result<&str, Failure> {
-    body.get("target").and_then(Value::as_str).ok_or_else(|| Failure::invalid("Missing mandatory parameter: target"))
+/// What is asked for, which need not be anything that exists.
+fn target(body: &Map<String, Value>) -> Result<String, Failure> {
+    let target = body.get("target").ok_or_else(|| Failure::invalid("Missing mandatory parameter: target"))?;
+    Ok(target.as_str().map_or_else(|| python::repr(target), ToOwned::to_owned))
 }
 
 /// What is asked for can't be done now, or never.

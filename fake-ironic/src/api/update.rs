@@ -83,10 +83,10 @@ impl Api {
         patched(&node, &operations, request.flag("reset_interfaces"))?;
         let lock = self.conductor.lock(node.uuid).await?;
         let outcome = self.write(&node, &operations, request.flag("reset_interfaces"));
+        // The answer is written while the lock is held, and shows it.
+        let outcome = outcome.and_then(|()| self.find_node(&node.uuid.to_string()));
         lock.release();
-        outcome?;
-        let node = self.find_node(&node.uuid.to_string())?;
-        Ok(Answer::ok(self.node_view(request, &node)))
+        Ok(Answer::ok(self.node_view(request, &outcome?)))
     }
 
     fn write(&self, node: &Node, operations: &[patch::Operation], reset: bool) -> Result<(), Failure> {
@@ -102,7 +102,9 @@ impl Api {
 fn refuse_in_transition(node: &Node, ident: &str) -> Result<(), Failure> {
     let state = node.provision_state;
     if state == ProvisionState::Inspecting {
-        return Err(Failure::conflict(format!("Cannot update node \"{ident}\" while it is in state \"{state}\".")));
+        return Err(Failure::conflict(format!(
+            "Cannot update node \"{ident}\" while it is in state \"{state}\"."
+        )));
     }
     if node.target_provision_state.is_some() && !state.is_updatable() {
         return Err(Failure::conflict(format!(
@@ -114,12 +116,15 @@ fn refuse_in_transition(node: &Node, ident: &str) -> Result<(), Failure> {
 
 fn refuse_interface_changes(before: &Node, after: &Node) -> Result<(), Failure> {
     use ProvisionState as S;
-    let free =
-        matches!(before.provision_state, S::Enroll | S::Manageable | S::Inspecting | S::InspectWait | S::Available);
+    let free = matches!(
+        before.provision_state,
+        S::Enroll | S::Manageable | S::Inspecting | S::InspectWait | S::Available
+    );
     if free || before.maintenance {
         return Ok(());
     }
-    let changed = Kind::ALL.into_iter().find(|kind| before.interfaces.get(*kind) != after.interfaces.get(*kind));
+    let changed =
+        Kind::ALL.into_iter().find(|kind| before.interfaces.get(*kind) != after.interfaces.get(*kind));
     let field = match changed {
         Some(kind) => kind.field(),
         None if before.driver != after.driver => "driver".to_owned(),
@@ -138,13 +143,16 @@ fn patched(node: &Node, operations: &[patch::Operation], reset: bool) -> Result<
     patch::apply(&mut document, operations)?;
     let mut changed = node.clone();
     let driver = document.get("driver").and_then(Value::as_str);
-    let driver = driver.ok_or_else(|| Failure::invalid("Schema error for patch: 'driver' is a required property"))?;
+    let driver =
+        driver.ok_or_else(|| Failure::invalid("Schema error for patch: 'driver' is a required property"))?;
     let hardware = HardwareType::of(driver).ok_or_else(|| no_conductor(driver, ""))?;
-    let switched = node.driver != driver;
-    if switched {
-        driver.clone_into(&mut changed.driver);
-    }
-    if switched && reset {
+    driver.clone_into(&mut changed.driver);
+    if reset {
+        if !operations.iter().any(|operation| operation.attribute() == "driver") {
+            return Err(Failure::invalid(
+                "The reset_interfaces parameter can only be used when changing the node's driver.",
+            ));
+        }
         changed.interfaces = hardware.defaults();
     }
     for operation in operations {
@@ -153,7 +161,9 @@ fn patched(node: &Node, operations: &[patch::Operation], reset: bool) -> Result<
         match Kind::of_field(key) {
             Some(kind) => {
                 let name = value.as_str();
-                hardware.set(&mut changed.interfaces, kind, name).map_err(|error| Failure::invalid(error.to_string()))?;
+                hardware
+                    .set(&mut changed.interfaces, kind, name)
+                    .map_err(|error| Failure::invalid(error.to_string()))?;
             }
             None if key == "driver" => {}
             None => set(&mut changed, key, &value, "patch")?,
@@ -161,7 +171,10 @@ fn patched(node: &Node, operations: &[patch::Operation], reset: bool) -> Result<
     }
     hardware.accepts(&changed.interfaces).map_err(|error| Failure::invalid(error.to_string()))?;
     if let Some(name) = changed.name.as_ref().filter(|name| !is_name(name)) {
-        return Err(Failure::invalid(format!("Node {}: Cannot change name to invalid name '{name}'", node.uuid)));
+        return Err(Failure::invalid(format!(
+            "Node {}: Cannot change name to invalid name '{name}'",
+            node.uuid
+        )));
     }
     if let (Some(before), Some(after)) = (node.instance_uuid, changed.instance_uuid)
         && before != after
@@ -189,14 +202,18 @@ pub(super) fn set(node: &mut Node, key: &str, value: &Value, what: &str) -> Resu
     let object = || match value {
         Value::Object(map) => Ok(map.clone()),
         Value::Null => Ok(Map::new()),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Err(wrong("'object', 'null'")),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(wrong("'object', 'null'"))
+        }
     };
     let maybe_flag = || match value {
         Value::Bool(flag) => Ok(Some(*flag)),
         Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
         Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
         Value::Null => Ok(None),
-        Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => Err(wrong("'string', 'boolean'")),
+        Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            Err(wrong("'string', 'boolean'"))
+        }
     };
     match key {
         "name" => {
@@ -233,7 +250,10 @@ pub(super) fn set(node: &mut Node, key: &str, value: &Value, what: &str) -> Resu
             return Err(no_conductor(&node.driver, value.as_str().unwrap_or_default()));
         }
         "resource_class" if value.as_str().is_some_and(|class| class.len() > 80) => {
-            return Err(Failure::invalid(format!("Schema error for {what}: {} is too long", python::repr(value))));
+            return Err(Failure::invalid(format!(
+                "Schema error for {what}: {} is too long",
+                python::repr(value)
+            )));
         }
         "protected" if maybe_flag()? == Some(true) && node.provision_state != ProvisionState::Active => {
             return Err(Failure::conflict(format!(

@@ -213,7 +213,8 @@ mod tests {
         assert_eq!(at(1), first.split_whitespace().collect::<Vec<_>>());
         let missing: Vec<&str> =
             NODE_FIELDS.iter().map(|(name, _)| *name).filter(|name| !at(81).contains(name)).collect();
-        let newer = "disable_power_off firmware_interface health instance_name parent_node service_step shard";
+        let newer =
+            "disable_power_off firmware_interface health instance_name parent_node service_step shard";
         assert_eq!(missing, newer.split_whitespace().collect::<Vec<_>>());
         assert_eq!(at(109).len(), NODE_FIELDS.len());
     }

@@ -24,9 +24,7 @@ impl Conductor {
         let node = self.database().node(uuid)?;
         let target = self.target(&node);
         self.driver().validate(&target)?;
-        // A live disc is only looked at when it is booted, so there is nothing to ask a server for.
-        let has_image = node.instance_info.get("image_source").is_some_and(|source| source.is_string());
-        if has_image && node.interfaces.deploy != "ramdisk" {
+        if node.instance_info.get("image_source").is_some_and(|source| source.is_string()) {
             self.look_at_image(&node).await?;
         }
         self.driver().adopt(&target).await?;
@@ -39,7 +37,9 @@ impl Conductor {
         let image = self.images().validate(&node.instance_info).await;
         match image {
             Ok(_) => Ok(()),
-            Err(error) if self.settings().release.validate_image_on_adopt => Err(Stop::failed(error.to_string())),
+            Err(error) if self.settings().release.validate_image_on_adopt => {
+                Err(Stop::failed(error.to_string()))
+            }
             Err(error) => {
                 tracing::debug!(node = %node.uuid, %error, "adopted all the same");
                 Ok(())

@@ -1,14 +1,11 @@
 //! What agents ask and tell: which node am I, and I am alive.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::Conductor;
-use crate::{
-    database::NotFound,
-    failure::Failure,
-    node::Node,
-    state::ProvisionState,
-};
+use crate::{database::NotFound, failure::Failure, node::Node, state::ProvisionState};
 
 /// The answer to an agent's look-up.
 pub(crate) struct Lookup {
@@ -25,15 +22,10 @@ impl Conductor {
         let node = {
             let tables = self.database().tables();
             let by_port = || {
-                let mut owners: Vec<Uuid> = tables
-                    .ports
-                    .values()
-                    .filter(|port| addresses.contains(&port.address))
-                    .map(|port| port.node)
-                    .collect();
-                owners.dedup();
+                let ports = tables.ports.values().filter(|port| addresses.contains(&port.address));
+                let owners: BTreeSet<Uuid> = ports.map(|port| port.node).collect();
                 // Two machines can't be one.
-                if owners.len() == 1 { owners.pop() } else { None }
+                owners.first().copied().filter(|_| owners.len() == 1)
             };
             let uuid = uuid.or_else(by_port).ok_or_else(Failure::no_resource)?;
             tables.node(uuid).map_err(|_| Failure::no_resource())?.clone()
@@ -75,16 +67,7 @@ impl Conductor {
             Err(_) if node.agent.url.is_some() => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        match self.worker() {
-            Ok(worker) => {
-                lock.hand_over(worker, self.clone().process_heartbeat(uuid, callback_url, version));
-                Ok(())
-            }
-            Err(failure) => {
-                lock.release();
-                Err(failure)
-            }
-        }
+        lock.start(self.clone().process_heartbeat(uuid, callback_url, version))
     }
 
     async fn process_heartbeat(

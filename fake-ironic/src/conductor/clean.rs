@@ -22,7 +22,9 @@ impl Conductor {
             return self.advance(uuid, Event::Done, |node| node.work = Work::default());
         }
         if let Err(error) = self.driver().validate(&self.target(&node)) {
-            let text = format!("Failed to validate power or network driver for cleaning node {uuid}. Error: {error}");
+            let text = format!(
+                "Failed to validate power or network driver for cleaning node {uuid}. Error: {error}"
+            );
             return self.fail_cleaning(uuid, &text).await;
         }
         if let Some(step) = node.work.wanted.iter().find(|step| !in_agent(step)) {
@@ -47,7 +49,8 @@ impl Conductor {
                 Ok(Err(text)) => self.fail_cleaning(uuid, &text).await,
                 Err(Stop::Gone) => Err(NotFound),
                 Err(Stop::Failed { text, .. }) => {
-                    self.fail_cleaning(uuid, &format!("Failed to continue cleaning node {uuid}: {text}")).await
+                    self.fail_cleaning(uuid, &format!("Failed to continue cleaning node {uuid}: {text}"))
+                        .await
                 }
             };
         };
@@ -88,7 +91,10 @@ impl Conductor {
         let steps = if node.work.kind == Some(WorkKind::ManualClean) {
             let mut steps = Vec::new();
             for wanted in &node.work.wanted {
-                match offered.iter().find(|step| step.step == wanted.step && step.interface == wanted.interface) {
+                match offered
+                    .iter()
+                    .find(|step| step.step == wanted.step && step.interface == wanted.interface)
+                {
                     Some(step) => steps.push(Step { args: wanted.args.clone(), priority: 0, ..step.clone() }),
                     None => return Ok(Err(unsupported(node.uuid, wanted))),
                 }
@@ -300,10 +306,7 @@ fn unsupported(node: Uuid, step: &Step) -> String {
     let args = step.args.clone().map(Value::Object);
     let pairs = [("step", Some(&name)), ("interface", Some(&interface)), ("args", args.as_ref())];
     let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    format!(
-        "Cannot clean node {node}: node does not support this clean step: {}",
-        python::repr_pairs(pairs)
-    )
+    format!("Cannot clean node {node}: node does not support this clean step: {}", python::repr_pairs(pairs))
 }
 
 /// What `last_error` says after an abort.
@@ -366,7 +369,8 @@ mod tests {
             automated(steps_in(&result, "clean_steps"), settings).into_iter().map(|step| step.step).collect()
         };
         assert_eq!(names(&Deploy::default()), ["scrub", "erase_devices_metadata"]);
-        let both = Deploy { erase_devices_priority: 40, erase_devices_metadata_priority: 0, ..Deploy::default() };
+        let both =
+            Deploy { erase_devices_priority: 40, erase_devices_metadata_priority: 0, ..Deploy::default() };
         assert_eq!(names(&both), ["erase_devices", "scrub"]);
     }
 

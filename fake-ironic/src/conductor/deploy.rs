@@ -1,11 +1,10 @@
 //! Deployment, by steps that the conductor and the agent have, and its opposite.
 
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    Conductor, Lock, Stop,
+    Conductor, Stop,
     clean::{aborted, steps_in},
     power::Purpose,
 };
@@ -13,7 +12,6 @@ use crate::{
     agent_client::Progress,
     database::NotFound,
     driver::PowerState,
-    failure::Failure,
     node::{Node, Step, Work, WorkKind},
     python,
     state::{Event, Verb},
@@ -48,7 +46,8 @@ impl Core {
 
     /// The conductor's step of that name; other steps are the agent's.
     fn of(step: &Step) -> Option<Self> {
-        let found = Self::ALL.into_iter().find(|(_, name, _)| step.interface == "deploy" && step.step == *name);
+        let found =
+            Self::ALL.into_iter().find(|(_, name, _)| step.interface == "deploy" && step.step == *name);
         found.map(|(core, ..)| core)
     }
 }
@@ -91,7 +90,9 @@ impl Conductor {
                     node.instance_info.insert("image_source".to_owned(), image.href.into());
                     node.instance_info.insert("image_type".to_owned(), "whole-disk".into());
                 })?,
-                Err(error) => return self.fail(uuid, "deploying", &format!("Failed to prepare to deploy: {error}")),
+                Err(error) => {
+                    return self.fail(uuid, "deploying", &format!("Failed to prepare to deploy: {error}"));
+                }
             }
         }
         self.change(uuid, |node| {
@@ -114,7 +115,8 @@ impl Conductor {
                 }
                 Err(Stop::Gone) => Err(NotFound),
                 Err(Stop::Failed { text, .. }) => {
-                    self.fail_deploying(uuid, &format!("Failed to continue deploying node {uuid}: {text}")).await
+                    self.fail_deploying(uuid, &format!("Failed to continue deploying node {uuid}: {text}"))
+                        .await
                 }
             };
         }
@@ -128,7 +130,9 @@ impl Conductor {
             Ok(None) => Ok(()),
             Ok(Some(command)) => match command.progress {
                 Progress::Running => Ok(()),
-                Progress::Succeeded if node.work.abort_after => self.clone().abort_deploying(uuid, Some(current)).await,
+                Progress::Succeeded if node.work.abort_after => {
+                    self.clone().abort_deploying(uuid, Some(current)).await
+                }
                 Progress::Succeeded => {
                     self.advance(uuid, Event::Resume, |_| {})?;
                     self.run_deploy_steps(uuid).await
@@ -191,12 +195,19 @@ impl Conductor {
                     // Ironic powers the machine on in this step, but does all that comes before while preparing.
                     let exception = if unexpected { ". Exception" } else { "" };
                     self.change(uuid, |node| node.work = Work::default())?;
-                    return self.fail(uuid, "deploying", &format!("Failed to prepare to deploy{exception}: {text}"));
+                    return self.fail(
+                        uuid,
+                        "deploying",
+                        &format!("Failed to prepare to deploy{exception}: {text}"),
+                    );
                 }
                 Err(Stop::Failed { text, .. }) => {
                     let step = python::repr(&step.to_value());
                     return self
-                        .fail_deploying(uuid, &format!("Failed to deploy: Deploy step {step}, error: {text}."))
+                        .fail_deploying(
+                            uuid,
+                            &format!("Failed to deploy: Deploy step {step}, error: {text}."),
+                        )
                         .await;
                 }
             }
@@ -346,21 +357,6 @@ impl Conductor {
         })?;
         self.clean(uuid).await
     }
-
-    /// Begins an abort of a deployment, for which the caller gives its lock.
-    pub(super) fn begin_deploy_abort(&self, lock: Lock, node: &Node) -> Result<(), Failure> {
-        match self.worker() {
-            Ok(worker) => {
-                lock.hand_over(worker, self.clone().abort_deploying(node.uuid, node.work.current.clone()));
-                Ok(())
-            }
-            Err(failure) => {
-                lock.release();
-                debug_assert_eq!(failure.status, StatusCode::SERVICE_UNAVAILABLE);
-                Err(failure)
-            }
-        }
-    }
 }
 
 /// What the agent must know to write the image.
@@ -405,9 +401,13 @@ mod tests {
             "boot_instance",
         ];
         assert_eq!(names("direct", &[]), core);
-        let wanted = super::super::clean::step(&json!({ "interface": "deploy", "step": "install", "priority": 80 }));
+        let wanted =
+            super::super::clean::step(&json!({ "interface": "deploy", "step": "install", "priority": 80 }));
         let wanted: Vec<Step> = wanted.into_iter().collect();
         assert_eq!(names("custom-agent", &wanted)[..3], ["deploy", "install", "prepare_instance_boot"]);
-        assert_eq!(names("direct", &wanted)[..4], ["deploy", "write_image", "install", "prepare_instance_boot"]);
+        assert_eq!(
+            names("direct", &wanted)[..4],
+            ["deploy", "write_image", "install", "prepare_instance_boot"]
+        );
     }
 }

@@ -1,10 +1,9 @@
 //! `inspect`: boot the agent and keep what it finds.
 
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{Conductor, Lock, Stop, power::Purpose};
+use super::{Conductor, Stop, power::Purpose};
 use crate::{
     database::{NotFound, Tables},
     failure::Failure,
@@ -33,7 +32,9 @@ impl Conductor {
             Err(Stop::Gone) => Err(NotFound),
             Err(Stop::Failed { text, unexpected }) => {
                 let text = if unexpected {
-                    format!("Failed to inspect hardware. Reason: Unexpected exception of type HTTPError: {text}")
+                    format!(
+                        "Failed to inspect hardware. Reason: Unexpected exception of type HTTPError: {text}"
+                    )
                 } else {
                     format!("Failed to inspect hardware. Reason: {text}")
                 };
@@ -103,10 +104,7 @@ impl Conductor {
         match down {
             Ok(()) => {
                 let now = self.host().date();
-                self.advance(uuid, Event::Done, |node| {
-                    node.inspection_finished_at = Some(now);
-                    node.last_error = None;
-                })
+                self.advance(uuid, Event::Done, |node| node.inspection_finished_at = Some(now))
             }
             Err(Stop::Gone) => Err(NotFound),
             Err(Stop::Failed { text, .. }) => {
@@ -127,7 +125,8 @@ impl Conductor {
         let inventory = report.get("inventory").cloned().unwrap_or_default();
         let settings = &self.settings().inspector;
         let boot_mac = report.get("boot_interface").and_then(Value::as_str).and_then(boot_interface_mac);
-        let valid: Vec<&Value> = interfaces(&inventory).filter(|interface| mac_of(interface).is_some()).collect();
+        let valid: Vec<&Value> =
+            interfaces(&inventory).filter(|interface| mac_of(interface).is_some()).collect();
         if valid.is_empty() {
             let setting = match settings.add_ports {
                 AddPorts::All => "all",
@@ -202,21 +201,6 @@ impl Conductor {
             node.last_error = (!lost).then(|| TIMEOUT.to_owned());
         })
     }
-
-    /// Begins an abort, for which the caller gives its lock.
-    pub(super) fn begin_inspection_abort(&self, lock: Lock, uuid: Uuid) -> Result<(), Failure> {
-        match self.worker() {
-            Ok(worker) => {
-                lock.hand_over(worker, self.clone().abort_inspection(uuid));
-                Ok(())
-            }
-            Err(failure) => {
-                lock.release();
-                debug_assert_eq!(failure.status, StatusCode::SERVICE_UNAVAILABLE);
-                Err(failure)
-            }
-        }
-    }
 }
 
 fn interfaces(inventory: &Value) -> impl Iterator<Item = &Value> {
@@ -234,7 +218,8 @@ fn boot_interface_mac(text: &str) -> Option<String> {
 
 /// The host in a node's BMC address.
 fn bmc_host(node: &Node) -> Option<String> {
-    let text = ["redfish_address", "ipmi_address"].iter().find_map(|key| node.driver_info.get(*key)?.as_str())?;
+    let text =
+        ["redfish_address", "ipmi_address"].iter().find_map(|key| node.driver_info.get(*key)?.as_str())?;
     let uri: http::Uri = text.parse().ok()?;
     Some(uri.host().unwrap_or(text).trim_matches(['[', ']']).to_owned())
 }
@@ -282,7 +267,8 @@ fn plugin_data(report: &Map<String, Value>, valid: &[&Value], boots: impl Fn(&st
             Some((name, Value::Object(described)))
         })
         .collect();
-    let macs: Vec<Value> = valid.iter().filter_map(|interface| mac_of(interface)).map(Value::String).collect();
+    let macs: Vec<Value> =
+        valid.iter().filter_map(|interface| mac_of(interface)).map(Value::String).collect();
     data.insert("all_interfaces".to_owned(), Value::Object(described.clone()));
     data.insert("valid_interfaces".to_owned(), Value::Object(described));
     data.insert("macs".to_owned(), Value::Array(macs));

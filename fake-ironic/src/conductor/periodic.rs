@@ -21,7 +21,9 @@ impl Conductor {
     /// Starts the rounds. They end with the host.
     pub(crate) fn start_rounds(&self) {
         let settings = &self.settings().conductor;
-        self.every(settings.sync_power_state_interval, |conductor| async move { conductor.sync_power_states().await });
+        self.every(settings.sync_power_state_interval, |conductor| async move {
+            conductor.sync_power_states().await
+        });
         self.every(settings.power_failure_recovery_interval, |conductor| async move {
             conductor.recover_from_power_failures().await;
         });
@@ -56,7 +58,8 @@ impl Conductor {
 
     /// Compares all nodes' power with what is recorded, some nodes side by side.
     async fn sync_power_states(&self) {
-        let mut nodes: Vec<Uuid> = self.database().nodes().iter().filter(|node| is_synced(node)).map(|n| n.uuid).collect();
+        let mut nodes: Vec<Uuid> =
+            self.database().nodes().iter().filter(|node| is_synced(node)).map(|n| n.uuid).collect();
         nodes.reverse();
         let queue = std::sync::Arc::new(std::sync::Mutex::new(nodes));
         let next = |queue: &std::sync::Mutex<Vec<Uuid>>| {
@@ -221,21 +224,16 @@ impl Conductor {
 
     fn time_out(&self, node: &Node) -> Result<(), Failure> {
         let lock = self.lock_now(node.uuid)?;
-        let worker = match self.worker() {
-            Ok(worker) => worker,
-            Err(failure) => {
-                lock.release();
-                return Err(failure);
-            }
-        };
         let (conductor, uuid) = (self.clone(), node.uuid);
         match node.provision_state {
-            ProvisionState::WaitCallBack => lock.hand_over(worker, conductor.time_deploying_out(uuid)),
-            ProvisionState::CleanWait => lock.hand_over(worker, conductor.time_cleaning_out(uuid)),
-            ProvisionState::InspectWait => lock.hand_over(worker, conductor.time_inspection_out(uuid)),
-            _ => lock.release(),
+            ProvisionState::WaitCallBack => lock.start(conductor.time_deploying_out(uuid)),
+            ProvisionState::CleanWait => lock.start(conductor.time_cleaning_out(uuid)),
+            ProvisionState::InspectWait => lock.start(conductor.time_inspection_out(uuid)),
+            _ => {
+                lock.release();
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Boots machines again that were to boot the agent from the network and are not heard of.
@@ -251,17 +249,20 @@ impl Conductor {
             if !waits || !by_network || !silent || node.maintenance {
                 continue;
             }
-            let Ok(worker) = self.worker() else { continue };
             let Ok(lock) = self.lock_now(node.uuid) else { continue };
             let (conductor, uuid) = (self.clone(), node.uuid);
-            let purpose = if node.provision_state == InspectWait { Purpose::Inspection } else { Purpose::Commands };
-            lock.hand_over(worker, async move {
+            let purpose =
+                if node.provision_state == InspectWait { Purpose::Inspection } else { Purpose::Commands };
+            let started = lock.start(async move {
                 match conductor.boot_agent(uuid, purpose).await {
                     // The callback timeout is what ends it.
                     Ok(()) | Err(Stop::Failed { .. }) => Ok(()),
                     Err(Stop::Gone) => Err(NotFound),
                 }
             });
+            if let Err(failure) = started {
+                tracing::debug!(node = %node.uuid, %failure, "not booted again now");
+            }
         }
     }
 }

@@ -140,7 +140,8 @@ impl Conductor {
             parameters.insert("ipa-agent-token".to_owned(), token.clone());
         }
         if purpose == Purpose::Inspection {
-            parameters.insert("ipa-inspection-callback-url".to_owned(), format!("{api}/v1/continue_inspection"));
+            parameters
+                .insert("ipa-inspection-callback-url".to_owned(), format!("{api}/v1/continue_inspection"));
             parameters.insert("ipa-inspection-collectors".to_owned(), "default,logs".to_owned());
         }
         match self.driver().boot_ramdisk(&self.target(&node), &parameters).await {

@@ -32,8 +32,8 @@ impl Conductor {
                 self.begin(lock, worker, request.verb, &node);
                 Ok(())
             }
-            Ok(Begun::AbortInspection) => self.begin_inspection_abort(lock, uuid),
-            Ok(Begun::AbortDeploy(node)) => self.begin_deploy_abort(lock, &node),
+            Ok(Begun::AbortInspection) => lock.start(self.clone().abort_inspection(uuid)),
+            Ok(Begun::AbortDeploy(step)) => lock.start(self.clone().abort_deploying(uuid, step)),
             Ok(Begun::Nothing) => {
                 lock.release();
                 Ok(())
@@ -75,12 +75,16 @@ impl Conductor {
                 self.validate_before_deploy(&node)?;
             }
             Verb::Clean | Verb::Inspect => {
-                self.driver().validate(&self.target(&node)).map_err(|error| Failure::invalid(error.to_string()))?;
+                self.driver()
+                    .validate(&self.target(&node))
+                    .map_err(|error| Failure::invalid(error.to_string()))?;
             }
             Verb::Abort => match state {
                 ProvisionState::InspectWait => return Ok(Begun::AbortInspection),
-                ProvisionState::WaitCallBack => return Ok(Begun::AbortDeploy(Box::new(node))),
-                ProvisionState::CleanWait if node.work.current.as_ref().is_some_and(|step| step.abortable != Some(true)) => {
+                ProvisionState::WaitCallBack => return Ok(Begun::AbortDeploy(node.work.current)),
+                ProvisionState::CleanWait
+                    if node.work.current.as_ref().is_some_and(|step| step.abortable != Some(true)) =>
+                {
                     self.change(uuid, |node| node.work.abort_after = true)?;
                     return Ok(Begun::Nothing);
                 }
@@ -112,7 +116,9 @@ impl Conductor {
         };
         if let Some(kind) = kind {
             // The target of what follows depends on it.
-            self.change(uuid, |node| node.work = Work { kind: Some(kind), wanted: steps, ..Work::default() })?;
+            self.change(uuid, |node| {
+                node.work = Work { kind: Some(kind), wanted: steps, ..Work::default() }
+            })?;
         }
         // `manage` from a failed state leaves the text, which operators rely on.
         let keeps_error = verb == Verb::Manage && state != ProvisionState::Enroll;
@@ -154,8 +160,8 @@ enum Begun {
     Work(Worker, Box<Node>),
     /// The inspection is aborted; its state changes when that is done.
     AbortInspection,
-    /// The deployment is aborted; so here.
-    AbortDeploy(Box<Node>),
+    /// The deployment is aborted, at this step; so here.
+    AbortDeploy(Option<Step>),
     /// It is done already.
     Nothing,
 }
@@ -185,7 +191,9 @@ fn read_steps(request: &ProvisionRequest) -> Result<Vec<Step>, Failure> {
             match (missing, step(value)) {
                 (Some(key), _) => Err(Failure::server(format!("'{key}'"))),
                 (None, Some(step)) => Ok(step),
-                (None, None) => Err(Failure::invalid(format!("Schema error for steps: {} is not valid", value))),
+                (None, None) => {
+                    Err(Failure::invalid(format!("Schema error for steps: {} is not valid", value)))
+                }
             }
         })
         .collect()

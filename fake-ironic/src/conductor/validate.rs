@@ -85,7 +85,8 @@ impl Conductor {
 
 /// Whether the image is named well enough.
 fn validate_deploy(node: &Node) -> Result<(), Invalid> {
-    let text = |key: &str| node.instance_info.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text =
+        |key: &str| node.instance_info.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let Some(source) = text("image_source") else {
         if node.interfaces.deploy == "custom-agent" {
             return Ok(());

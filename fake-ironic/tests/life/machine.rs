@@ -150,7 +150,8 @@ impl Machine {
     async fn boot(self, host: Host, disc: Option<String>) {
         let client = Client::new(&host, Timeouts::default());
         let request = http::Request::get(disc.expect("a disc is in the drive")).body(Bytes::new());
-        let disc = client.send(request.expect("the disc has an address")).await.expect("the disc can be read");
+        let disc =
+            client.send(request.expect("the disc has an address")).await.expect("the disc can be read");
         let text = String::from_utf8(disc.into_body().to_vec()).expect("the disc is text");
         host.sleep(BOOT).await;
         let line = text.lines().find(|line| line.starts_with("linux ")).expect("the disc boots a kernel");

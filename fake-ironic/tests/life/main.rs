@@ -20,12 +20,16 @@ fn a_whole_life() {
 
         let node = world.go("inspect", "manageable").await;
         assert_eq!(world.states(), ["inspecting", "inspect wait", "inspecting", "manageable"]);
-        assert_eq!((&node["power_state"], &node["properties"]["cpu_arch"]), (&json!("power off"), &json!("x86_64")));
+        assert_eq!(
+            (&node["power_state"], &node["properties"]["cpu_arch"]),
+            (&json!("power off"), &json!("x86_64"))
+        );
         let (_, inventory) = world.ask(Method::GET, "nodes/ns~host/inventory", Value::Null).await;
         assert_eq!(inventory["inventory"]["cpu"]["count"], 4);
         assert_eq!(inventory["plugin_data"]["all_interfaces"]["eth0"]["pxe_enabled"], true);
         let (_, ports) = world.ask(Method::GET, "nodes/ns~host/ports/detail", Value::Null).await;
-        let boots: Vec<&Value> = ports["ports"].as_array().expect("ports").iter().map(|p| &p["pxe_enabled"]).collect();
+        let boots: Vec<&Value> =
+            ports["ports"].as_array().expect("ports").iter().map(|p| &p["pxe_enabled"]).collect();
         assert_eq!(boots, [true, false]);
 
         let node = world.go("provide", "available").await;
@@ -33,7 +37,10 @@ fn a_whole_life() {
             world.states(),
             ["cleaning", "clean wait", "cleaning", "clean wait", "cleaning", "available"]
         );
-        assert_eq!((world.machine.state().disk.as_str(), &node["power_state"]), ("wiped", &json!("power off")));
+        assert_eq!(
+            (world.machine.state().disk.as_str(), &node["power_state"]),
+            ("wiped", &json!("power off"))
+        );
 
         world.set_image(IMAGE_SHA256).await;
         let node = world.go("active", "active").await;
@@ -44,7 +51,10 @@ fn a_whole_life() {
         assert_eq!((&node["power_state"], &node["last_error"]), (&json!("power on"), &Value::Null));
         {
             let machine = world.machine.state();
-            assert_eq!((machine.disk.as_str(), machine.target.as_str(), machine.on), (IMAGE_SHA256, "Hdd", true));
+            assert_eq!(
+                (machine.disk.as_str(), machine.target.as_str(), machine.on),
+                (IMAGE_SHA256, "Hdd", true)
+            );
         }
 
         let node = world.go("deleted", "available").await;
@@ -172,9 +182,12 @@ fn power_sync_drives_a_machine_back() {
 #[test]
 fn adoption_and_images() {
     // Ironic's age, whether the image is there, where the node ends
-    for (validates, there, end) in
-        [(false, true, "active"), (false, false, "active"), (true, true, "active"), (true, false, "adopt failed")]
-    {
+    for (validates, there, end) in [
+        (false, true, "active"),
+        (false, false, "active"),
+        (true, true, "active"),
+        (true, false, "adopt failed"),
+    ] {
         let settings = settings(json!({ "release": { "validate_image_on_adopt": validates } }));
         tell(settings, move |world| async move {
             let uuid = world.managed().await;
@@ -223,7 +236,10 @@ fn a_restart_ends_what_the_conductor_did_and_keeps_what_waits() {
         world.net.crash("ironic");
         world.database.lose();
         world.ironic.serve(world.net.restart("ironic"));
-        assert_eq!(world.ask(Method::GET, &format!("nodes/{uuid}"), Value::Null).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(
+            world.ask(Method::GET, &format!("nodes/{uuid}"), Value::Null).await.0,
+            StatusCode::NOT_FOUND
+        );
         world.managed().await;
     });
 }
@@ -236,7 +252,10 @@ fn aborts() {
         world.go("inspect", "inspect wait").await;
         let node = world.go("abort", "inspect failed").await;
         assert_eq!(node["last_error"], "Inspection was aborted by request.");
-        assert_eq!((&node["power_state"], &node["target_provision_state"]), (&json!("power off"), &json!("manageable")));
+        assert_eq!(
+            (&node["power_state"], &node["target_provision_state"]),
+            (&json!("power off"), &json!("manageable"))
+        );
         // `manage` leaves the text.
         let node = world.go("manage", "manageable").await;
         assert_eq!(node["last_error"], "Inspection was aborted by request.");
@@ -412,7 +431,10 @@ fn power_is_changed_on_request() {
         world.ask(Method::PUT, path, power("power on")).await;
         let node = world.reach("manageable").await;
         let text = node["last_error"].as_str().expect("a text");
-        assert!(text.starts_with("Failed to change power state to 'power on'. Error: HTTP GET http://bmc/"), "{text}");
+        assert!(
+            text.starts_with("Failed to change power state to 'power on'. Error: HTTP GET http://bmc/"),
+            "{text}"
+        );
     });
 }
 
@@ -450,7 +472,10 @@ fn faults_are_what_clients_see() {
 
         begin(json!({ "kind": "status", "code": 503, "on": { "method": "PUT", "count": 1 } }));
         assert_eq!(world.ask(Method::PUT, path, manage.clone()).await.0, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!((world.node().await["provision_state"].clone(), world.faults.touched("f")), (json!("enroll"), 1));
+        assert_eq!(
+            (world.node().await["provision_state"].clone(), world.faults.touched("f")),
+            (json!("enroll"), 1)
+        );
 
         begin(json!({ "kind": "stall", "on": { "path": "/v1/nodes/*" } }));
         let stalled = world.try_to_ask(Method::GET, "nodes/ns~host", Value::Null).await;

@@ -73,8 +73,14 @@ impl World {
         Self { client: net.host("client"), net, machine, ironic, database, faults, journal, cache }
     }
 
-    pub(super) async fn try_to_ask(&self, method: Method, path: &str, body: Value) -> Result<(StatusCode, Value), Error> {
-        let client = Client::new(&self.client, Timeouts { read: Duration::from_secs(30), ..Timeouts::default() });
+    pub(super) async fn try_to_ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> Result<(StatusCode, Value), Error> {
+        let client =
+            Client::new(&self.client, Timeouts { read: Duration::from_secs(30), ..Timeouts::default() });
         let bytes = if body.is_null() { Bytes::new() } else { body.to_string().into() };
         let request = http::Request::builder()
             .method(method)
@@ -93,7 +99,8 @@ impl World {
     /// The text of a refusal.
     pub(super) async fn refusal(&self, method: Method, path: &str, body: Value) -> (u16, String) {
         let (status, body) = self.ask(method, path, body).await;
-        let inner: Value = serde_json::from_str(body["error_message"].as_str().unwrap_or("{}")).unwrap_or_default();
+        let inner: Value =
+            serde_json::from_str(body["error_message"].as_str().unwrap_or("{}")).unwrap_or_default();
         (status.as_u16(), inner["faultstring"].as_str().unwrap_or_default().to_owned())
     }
 
