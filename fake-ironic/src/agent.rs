@@ -68,3 +68,6 @@ async fn serve(host: &Host, commands: &Arc<Commands>) {
         host.sleep(PORT_PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,7 +104,8 @@ pub(crate) struct AgentClient {
 impl AgentClient {
     pub(crate) fn new(host: Host, settings: Arc<Settings>) -> Self {
         let limit = settings.agent.command_timeout;
-        let requests = Requests::new(&host, Timeouts { connect: limit, read: limit });
+        let requests = Requests::new(&host, Timeouts { connect: limit, read: limit })
+            .telling(settings.release.connection_errors);
         Self { requests, settings }
     }
 
@@ -125,7 +126,11 @@ impl AgentClient {
     }
 
     /// The commands that the agent was given since it started, oldest first.
-    pub(crate) async fn statuses(&self, callback_url: &str, token: &str) -> Result<Vec<CommandStatus>, AgentError> {
+    pub(crate) async fn statuses(
+        &self,
+        callback_url: &str,
+        token: &str,
+    ) -> Result<Vec<CommandStatus>, AgentError> {
         #[derive(Deserialize)]
         struct List {
             commands: Vec<CommandStatus>,
@@ -136,7 +141,13 @@ impl AgentClient {
         decode::<List>(name, &answer).map(|list| list.commands)
     }
 
-    async fn exchange(&self, command: &str, method: Method, url: &str, body: Bytes) -> Result<Answer, AgentError> {
+    async fn exchange(
+        &self,
+        command: &str,
+        method: Method,
+        url: &str,
+        body: Bytes,
+    ) -> Result<Answer, AgentError> {
         let command = command.to_owned();
         let mut attempt = 1;
         let answer = loop {
@@ -146,7 +157,10 @@ impl AgentClient {
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(body.clone());
             let Ok(request) = request else {
-                return Err(AgentError::Answer { command, answer: "the callback address is no URL".to_owned() });
+                return Err(AgentError::Answer {
+                    command,
+                    answer: "the callback address is no URL".to_owned(),
+                });
             };
             match self.requests.send(request).await {
                 Ok(answer) => break answer,

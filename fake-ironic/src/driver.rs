@@ -26,7 +26,6 @@ pub(crate) struct Target {
     pub(crate) driver: String,
     /// With its secrets.
     pub(crate) driver_info: Map<String, Value>,
-    pub(crate) properties: Map<String, Value>,
     pub(crate) boot_interface: String,
     pub(crate) boot_mode: BootMode,
     /// The MAC addresses of the node's ports that boot from the network, in lower case with colons.
@@ -36,7 +35,10 @@ pub(crate) struct Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `driver_info` holds passwords.
-        f.debug_struct("Target").field("uuid", &self.uuid).field("driver", &self.driver).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("uuid", &self.uuid)
+            .field("driver", &self.driver)
+            .finish_non_exhaustive()
     }
 }
 
@@ -158,9 +160,14 @@ enum Kind {
 impl Driver {
     pub(crate) fn new(host: Host, settings: Arc<Settings>) -> Self {
         let boot_server = BootServer::new(&host, &settings);
-        let ramdisks = Arc::new(ramdisk::Ramdisks::new(host.clone(), Arc::clone(&settings), boot_server.clone()));
+        let ramdisks =
+            Arc::new(ramdisk::Ramdisks::new(host.clone(), Arc::clone(&settings), boot_server.clone()));
         Self {
-            redfish: Arc::new(redfish::Redfish::new(host.clone(), Arc::clone(&settings), Arc::clone(&ramdisks))),
+            redfish: Arc::new(redfish::Redfish::new(
+                host.clone(),
+                Arc::clone(&settings),
+                Arc::clone(&ramdisks),
+            )),
             ipmi: Arc::new(ipmi::Ipmi::new(host, settings, ramdisks)),
             boot_server,
         }
@@ -303,3 +310,6 @@ impl PowerPolls {
         Some(Duration::from_secs_f64(wait))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,11 +62,14 @@ impl Images {
     pub(crate) fn new(host: Host, settings: Arc<Settings>) -> Self {
         let read = settings.image.webserver_connection_timeout;
         let timeouts = Timeouts { connect: read.min(LIMIT_OF_CONNECT), read };
-        Self { requests: Requests::new(&host, timeouts) }
+        Self { requests: Requests::new(&host, timeouts).telling(settings.release.connection_errors) }
     }
 
     /// Whether the image that `instance_info` names is there.
-    pub(crate) async fn validate(&self, instance_info: &Map<String, Value>) -> Result<ImageProps, ImageError> {
+    pub(crate) async fn validate(
+        &self,
+        instance_info: &Map<String, Value>,
+    ) -> Result<ImageProps, ImageError> {
         let href = instance_info.get("image_source").and_then(Value::as_str).filter(|href| !href.is_empty());
         let href = href.ok_or(ImageError::Missing)?;
         match href.split_once("://").map(|(scheme, _)| scheme) {
@@ -90,5 +93,59 @@ impl Images {
         let href = answer.redirected.unwrap_or_else(|| href.to_owned());
         let is_folder = href.ends_with('/');
         Ok(ImageProps { href, size, is_folder })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, response::Redirect, routing::get};
+    use serde_json::json;
+    use wire::Seed;
+
+    use super::*;
+
+    /// What becomes of an image, with a server at `cache` that has `disk.img` of 5 bytes.
+    fn validated(source: Value) -> Result<ImageProps, String> {
+        engine::simulate(Seed(1), |net| async move {
+            let cache = net.host("cache");
+            let app = Router::new()
+                .route("/images/disk.img", get(async || "image"))
+                .route("/old/disk.img", get(async || Redirect::permanent("/images/disk.img")));
+            drop(cache.clone().spawn(async move { wire::http::serve(&cache, 80, app).await }));
+            net.host("nobody");
+            let images = Images::new(net.host("ironic"), Arc::default());
+            let info = json!({ "image_source": source });
+            let info = info.as_object().cloned().unwrap_or_default();
+            images.validate(&info).await.map_err(|error| error.to_string())
+        })
+    }
+
+    #[test]
+    fn an_image_is_asked_for_and_redirects_are_followed() {
+        let there =
+            ImageProps { href: "http://cache/images/disk.img".to_owned(), size: Some(5), is_folder: false };
+        for source in ["http://cache/images/disk.img", "http://cache/old/disk.img"] {
+            assert_eq!(validated(source.into()).as_ref(), Ok(&there), "{source}");
+        }
+    }
+
+    #[test]
+    fn each_failure_is_told_in_ironics_words() {
+        for (source, reason) in [
+            ("http://cache/gone", "Got HTTP code 404 instead of 200 in response to HEAD request."),
+            (
+                "http://nobody/x",
+                "HTTPConnectionPool(host='nobody', port=80): Max retries exceeded with url: /x (Caused by NewConnectionError(\"HTTPConnection(host='nobody', port=80): Failed to establish a new connection: [Errno 111] Connection refused\"))",
+            ),
+            (
+                "http://unheard.of/x",
+                "HTTPConnectionPool(host='unheard.of', port=80): Max retries exceeded with url: /x (Caused by NameResolutionError(\"HTTPConnection(host='unheard.of', port=80): Failed to resolve 'unheard.of' ([Errno -2] Name or service not known)\"))",
+            ),
+            ("ftp://cache/x", "Image download protocol ftp is not supported."),
+        ] {
+            let words = format!("Validation of image href {source} failed, reason: {reason}");
+            assert_eq!(validated(source.into()), Err(words));
+        }
+        assert!(validated(Value::Null).is_err_and(|words| words.ends_with("['instance_info.image_source']")));
     }
 }

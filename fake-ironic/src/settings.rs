@@ -47,12 +47,30 @@ pub struct Release {
     /// Whether a power change that belongs to a failing operation wipes `last_error` before the failure is written,
     /// so that the text is lost (since 38.0.0, with virtual media).
     pub clean_up_ramdisk_powers_off: bool,
+    /// In which words failed connections are told.
+    pub connection_errors: ConnectionErrors,
 }
 
 impl Default for Release {
     fn default() -> Self {
-        Self { validate_image_on_adopt: false, api_max_version: 115, clean_up_ramdisk_powers_off: true }
+        Self {
+            validate_image_on_adopt: false,
+            api_max_version: 115,
+            clean_up_ramdisk_powers_off: true,
+            connection_errors: ConnectionErrors::Urllib3V2,
+        }
     }
+}
+
+/// The words for a failed connection, which are those of the libraries that a release runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConnectionErrors {
+    /// urllib3 2.
+    #[serde(rename = "urllib3-2")]
+    Urllib3V2,
+    /// urllib3 1 on Python 3.6 under eventlet, as in 2020.
+    #[serde(rename = "eventlet")]
+    Eventlet,
 }
 
 /// `[conductor]`.

@@ -65,16 +65,20 @@ pub(super) fn router(life: &Life) -> Router {
 
 async fn list(State(agent): State<Agent>, Query(parameters): Query<Parameters>) -> Response {
     let Some(commands) = agent.commands() else { return gone() };
-    match authorise(&commands, &parameters) {
-        Err(refusal) => refusal,
-        Ok(()) => Json(json!({ "commands": commands.list() })).into_response(),
+    if is_stranger(&commands, &parameters) {
+        return stranger();
     }
+    Json(json!({ "commands": commands.list() })).into_response()
 }
 
-async fn one(State(agent): State<Agent>, Path(id): Path<String>, Query(parameters): Query<Parameters>) -> Response {
+async fn one(
+    State(agent): State<Agent>,
+    Path(id): Path<String>,
+    Query(parameters): Query<Parameters>,
+) -> Response {
     let Some(commands) = agent.commands() else { return gone() };
-    if let Err(refusal) = authorise(&commands, &parameters) {
-        return refusal;
+    if is_stranger(&commands, &parameters) {
+        return stranger();
     }
     match commands.list().into_iter().find(|command| command.id == id) {
         Some(command) => Json(command).into_response(),
@@ -84,11 +88,16 @@ async fn one(State(agent): State<Agent>, Path(id): Path<String>, Query(parameter
 
 async fn give(State(agent): State<Agent>, Query(parameters): Query<Parameters>, body: Bytes) -> Response {
     let Some(commands) = agent.commands() else { return gone() };
-    if let Err(refusal) = authorise(&commands, &parameters) {
-        return refusal;
+    if is_stranger(&commands, &parameters) {
+        return stranger();
     }
     let Ok(order) = serde_json::from_slice::<Order>(&body) else {
-        return error(StatusCode::BAD_REQUEST, "InvalidContentError", "Invalid request body", "Missing command name");
+        return error(
+            StatusCode::BAD_REQUEST,
+            "InvalidContentError",
+            "Invalid request body",
+            "Missing command name",
+        );
     };
     let wait = parameters.wait.as_deref() == Some("true");
     let given = commands.give(&order.name, order.params, wait).await;
@@ -108,11 +117,13 @@ async fn give(State(agent): State<Agent>, Query(parameters): Query<Parameters>, 
     }
 }
 
-fn authorise(commands: &Commands, parameters: &Parameters) -> Result<(), Response> {
-    if commands.token().is_none() || commands.token() == parameters.agent_token {
-        return Ok(());
-    }
-    Err(error(StatusCode::UNAUTHORIZED, "InvalidTokenError", "Token invalid.", "Token invalid."))
+/// Whether the sender does not know the token, once there is one.
+fn is_stranger(commands: &Commands, parameters: &Parameters) -> bool {
+    commands.token().is_some_and(|token| parameters.agent_token != Some(token))
+}
+
+fn stranger() -> Response {
+    error(StatusCode::UNAUTHORIZED, "InvalidTokenError", "Token invalid.", "Token invalid.")
 }
 
 /// An error in both shapes that readers of the agent's answers know.

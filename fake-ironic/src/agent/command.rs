@@ -79,12 +79,16 @@ impl Name {
     /// Whether the command runs on after it was answered.
     fn runs_on(self) -> bool {
         match self {
-            Self::ExecuteCleanStep | Self::ExecuteDeployStep | Self::InstallBootloader | Self::PowerOff | Self::RunImage => {
-                true
-            }
-            Self::GetCleanSteps | Self::GetDeploySteps | Self::GetPartitionUuids | Self::CollectSystemLogs | Self::Sync => {
-                false
-            }
+            Self::ExecuteCleanStep
+            | Self::ExecuteDeployStep
+            | Self::InstallBootloader
+            | Self::PowerOff
+            | Self::RunImage => true,
+            Self::GetCleanSteps
+            | Self::GetDeploySteps
+            | Self::GetPartitionUuids
+            | Self::CollectSystemLogs
+            | Self::Sync => false,
         }
     }
 }
@@ -146,7 +150,12 @@ impl Commands {
     }
 
     /// Takes a command. Returns it as it then stands: ended if `wait`, or if it does not run on.
-    pub(super) async fn give(&self, full_name: &str, params: Value, wait: bool) -> Result<CommandStatus, Rejection> {
+    pub(super) async fn give(
+        &self,
+        full_name: &str,
+        params: Value,
+        wait: bool,
+    ) -> Result<CommandStatus, Rejection> {
         let Some(name) = Name::parse(full_name) else { return Err(Rejection::Unknown(full_name.to_owned())) };
         let (id, mut ended) = {
             let mut table = self.table();
@@ -262,7 +271,9 @@ impl Commands {
             unknown => Err(Unwell::failed(
                 "CleaningError",
                 "Clean step failed",
-                format!("Error performing clean step {unknown}: Incompatible hardware manager: no method {unknown}"),
+                format!(
+                    "Error performing clean step {unknown}: Incompatible hardware manager: no method {unknown}"
+                ),
             )),
         }
     }
@@ -287,7 +298,8 @@ impl Commands {
 }
 
 fn step(name: &str, priority: u32, cleaning: bool) -> Value {
-    let mut step = json!({ "step": name, "priority": priority, "interface": "deploy", "reboot_requested": false });
+    let mut step =
+        json!({ "step": name, "priority": priority, "interface": "deploy", "reboot_requested": false });
     if cleaning {
         step["abortable"] = true.into();
     }
@@ -308,6 +320,7 @@ fn check_version(known: Option<&Value>) -> Result<(), Unwell> {
 
 /// The parameters as the list shows them.
 fn without_node(params: &Value) -> Value {
-    let shown = params.as_object().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "node" | "ports"));
+    let shown =
+        params.as_object().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "node" | "ports"));
     Value::Object(shown.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>())
 }

@@ -26,7 +26,8 @@ const INSPECTION_PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration
 /// Least and greatest pause between two look-ups.
 const LOOKUP_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Pauses while the node is locked.
-const LOCKED_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(30)];
+const LOCKED_PAUSES: [Duration; 3] =
+    [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(30)];
 /// Heartbeats come after this part of the time within which Ironic wants one.
 const HEARTBEAT_PART: std::ops::Range<f64> = 0.3..0.6;
 /// After a refused heartbeat: seconds until the next.
@@ -148,7 +149,8 @@ impl Ironic {
 
     fn lookup_url(&self) -> String {
         let interfaces = self.inventory.get("interfaces").and_then(Value::as_array);
-        let macs = interfaces.into_iter().flatten().filter_map(|interface| interface.get("mac_address")?.as_str());
+        let macs =
+            interfaces.into_iter().flatten().filter_map(|interface| interface.get("mac_address")?.as_str());
         let macs: Vec<String> = macs.map(|mac| mac.to_ascii_lowercase().replace(':', "%3A")).collect();
         format!("{}/v1/lookup?addresses={}", self.api_url, macs.join("%2C"))
     }
@@ -162,7 +164,8 @@ impl Ironic {
         if let Some(token) = token {
             commands.set_token(token);
         }
-        let heartbeat_timeout = config.get("heartbeat_timeout").and_then(Value::as_f64).unwrap_or(HEARTBEAT_TIMEOUT);
+        let heartbeat_timeout =
+            config.get("heartbeat_timeout").and_then(Value::as_f64).unwrap_or(HEARTBEAT_TIMEOUT);
         self.host.note("agent", &uuid, json!({ "event": "found its node" }));
         Some(Node { uuid, heartbeat_timeout })
     }
@@ -194,7 +197,13 @@ impl Ironic {
         }
     }
 
-    async fn ask(&self, method: Method, url: &str, version: &str, body: Option<&Value>) -> Result<Answer, ()> {
+    async fn ask(
+        &self,
+        method: Method,
+        url: &str,
+        version: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, ()> {
         let request = Request::builder()
             .method(method)
             .uri(url)

@@ -24,7 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Why an image was not written, in the agent's words.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("Error downloading image: Download of image {id} failed: URL: {url}; time: {seconds} seconds. Error: {reason}")]
+    #[error(
+        "Error downloading image: Download of image {id} failed: URL: {url}; time: {seconds} seconds. Error: {reason}"
+    )]
     Download { id: String, url: String, seconds: u64, reason: String },
     #[error(
         "Error verifying image checksum: Image failed to verify against checksum. location: {location}; image ID: {id}; image checksum: {expected}; verification checksum: {found}"
@@ -154,7 +156,8 @@ async fn attempt(commands: &Commands, image: &Image) -> Result<(), Error> {
                 if matches {
                     return Ok(());
                 }
-                let location = if image.streamed { "/dev/sda".to_owned() } else { format!("/tmp/{}", image.id) };
+                let location =
+                    if image.streamed { "/dev/sda".to_owned() } else { format!("/tmp/{}", image.id) };
                 return Err(Error::Checksum { location, id: image.id.clone(), expected, found });
             }
         }
@@ -188,7 +191,8 @@ async fn download(
         let code = answer.status().as_u16();
         return Err(failed(format!("Received status code {code} from {url}, expected 200.")));
     }
-    let expected = answer.headers().get(http::header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
+    let expected =
+        answer.headers().get(http::header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
     let (mut digests, mut read) = (Digests::new(algorithm), 0);
     let mut pieces = answer.into_body();
     loop {
@@ -244,7 +248,9 @@ impl Image {
         };
         match algorithm.or_else(|| Algorithm::of(&digest)) {
             Some(algorithm) => Ok((algorithm, digest)),
-            None => Err(Error::Request(format!("Unable to verify image {} with available checksums", self.id))),
+            None => {
+                Err(Error::Request(format!("Unable to verify image {} with available checksums", self.id)))
+            }
         }
     }
 
@@ -270,7 +276,8 @@ impl Image {
 /// Finds an image's digest in a checksum file: a lone digest, or lines like those of `sha256sum` or of BSD.
 fn checksum_in(list: &str, image: &str) -> Option<String> {
     let name = image.rsplit('/').next().unwrap_or(image);
-    let lines: Vec<&str> = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let lines: Vec<&str> =
+        list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     if let [line] = lines[..]
         && !line.contains(char::is_whitespace)
     {

@@ -19,10 +19,8 @@ use ::ipmi::{
 use serde_json::{Map, Value};
 use wire::{Host, Instant};
 
-use super::{
-    BootMode, DriverError, PowerChange, PowerPolls, PowerState, Target, ramdisk::Ramdisks, requests::quote, text_of,
-};
-use crate::settings::Settings;
+use super::{BootMode, DriverError, PowerChange, PowerPolls, PowerState, Target, ramdisk::Ramdisks, text_of};
+use crate::{python::repr_text, settings::Settings};
 
 /// How long ipmitool waits for an answer (`-N`).
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -110,7 +108,7 @@ impl Bmc {
         }
         arguments.extend(["-R", &attempts, "-N", &interval, "-f", password_file]);
         arguments.extend(words.split(' '));
-        format!("[{}]", arguments.into_iter().map(quote).collect::<Vec<_>>().join(", "))
+        format!("[{}]", arguments.into_iter().map(repr_text).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -123,7 +121,9 @@ fn number_of(info: &Map<String, Value>, key: &str) -> Option<u64> {
 fn port_of(info: &Map<String, Value>) -> Option<u16> {
     match info.get("ipmi_port") {
         None | Some(Value::Null) => Some(::ipmi::PORT),
-        Some(_) => number_of(info, "ipmi_port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0),
+        Some(_) => {
+            number_of(info, "ipmi_port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)
+        }
     }
 }
 
@@ -185,7 +185,12 @@ impl Ipmi {
     }
 
     /// Sends a power command and waits for its effect.
-    async fn control(&self, target: &Target, control: Control, timeout: Option<Duration>) -> Result<(), DriverError> {
+    async fn control(
+        &self,
+        target: &Target,
+        control: Control,
+        timeout: Option<Duration>,
+    ) -> Result<(), DriverError> {
         let (words, wanted) = match control {
             Control::Up => ("power on", PowerState::On),
             Control::Down => ("power off", PowerState::Off),
@@ -256,7 +261,12 @@ impl Ipmi {
     }
 
     /// Sets the boot device, having told the BMC not to forget it after a minute.
-    async fn set_boot_device(&self, target: &Target, device: BootDevice, lasting: bool) -> Result<(), DriverError> {
+    async fn set_boot_device(
+        &self,
+        target: &Target,
+        device: BootDevice,
+        lasting: bool,
+    ) -> Result<(), DriverError> {
         let keep = SetBootOption(BootOption::ValidBitClearing(0x08));
         self.command(target, "raw 0x00 0x08 0x03 0x08", &[keep]).await?;
         let flags = boot_flags(target, device, lasting);
@@ -284,7 +294,12 @@ impl Ipmi {
 
     /// Runs one ipmitool, with these words on its command line and these commands on the wire, and again while it
     /// fails and patience lasts. Returns the last answer.
-    async fn command<C>(&self, target: &Target, words: &str, commands: &[C]) -> Result<Option<C::Answer>, DriverError>
+    async fn command<C>(
+        &self,
+        target: &Target,
+        words: &str,
+        commands: &[C],
+    ) -> Result<Option<C::Answer>, DriverError>
     where
         C: Command + Sync,
         C::Answer: Send,
@@ -357,8 +372,15 @@ impl Ipmi {
         C: Command + Sync,
         C::Answer: Send,
     {
-        let connecting =
-            Client::connect(&self.host, &bmc.address, bmc.port, &bmc.credentials, suite, bmc.privilege, retry);
+        let connecting = Client::connect(
+            &self.host,
+            &bmc.address,
+            bmc.port,
+            &bmc.credentials,
+            suite,
+            bmc.privilege,
+            retry,
+        );
         let mut client = connecting.await?;
         client.probe().await?;
         let mut answer = None;

@@ -49,7 +49,8 @@ enum Source<'a> {
 impl Ramdisks {
     pub(super) fn new(host: Host, settings: Arc<Settings>, boot_server: BootServer) -> Self {
         let read = settings.image.webserver_connection_timeout;
-        let requests = Requests::new(&host, Timeouts { connect: read.min(LIMIT_OF_CONNECT), read });
+        let requests = Requests::new(&host, Timeouts { connect: read.min(LIMIT_OF_CONNECT), read })
+            .telling(settings.release.connection_errors);
         Self { settings, requests, boot_server, cache: Mutex::default() }
     }
 
@@ -60,7 +61,9 @@ impl Ramdisks {
 
     fn source<'a>(&'a self, target: &'a Target) -> Result<Source<'a>, DriverError> {
         let info = &target.driver_info;
-        if let Some(disc) = text_of(info, "deploy_iso").filter(|_| target.boot_interface == "redfish-virtual-media") {
+        if let Some(disc) =
+            text_of(info, "deploy_iso").filter(|_| target.boot_interface == "redfish-virtual-media")
+        {
             return Ok(Source::Disc(disc));
         }
         let conductor = &self.settings.conductor;
@@ -70,7 +73,8 @@ impl Ramdisks {
             (Some(kernel), Some(ramdisk)) => Ok(Source::Kernel { kernel, ramdisk }),
             (kernel, ramdisk) => {
                 let missing = [(kernel, "'deploy_kernel'"), (ramdisk, "'deploy_ramdisk'")];
-                let missing: Vec<_> = missing.iter().filter(|(url, _)| url.is_none()).map(|(_, name)| *name).collect();
+                let missing: Vec<_> =
+                    missing.iter().filter(|(url, _)| url.is_none()).map(|(_, name)| *name).collect();
                 Err(DriverError::Invalid(format!(
                     "Cannot boot the deploy ramdisk. Some parameters were missing in node's driver_info. Missing are: [{}]",
                     missing.join(", ")
@@ -145,7 +149,10 @@ impl Ramdisks {
         let answer = self.requests.fetch(Method::GET, url).await;
         let answer = answer.map_err(|failure| ImageError::download(url, &failure))?;
         if answer.status != StatusCode::OK {
-            let reason = format!("Got HTTP code {} instead of 200 in response to GET request.", answer.status.as_u16());
+            let reason = format!(
+                "Got HTTP code {} instead of 200 in response to GET request.",
+                answer.status.as_u16()
+            );
             return Err(ImageError::download(url, &reason));
         }
         let modified = answer.header(header::LAST_MODIFIED).map(str::to_owned);

@@ -3,6 +3,8 @@
 //! Every operation reads the system anew, as Ironic does. What it sends to change a machine, and in which order, is
 //! what a real Ironic was seen to send.
 
+mod bmc;
+mod error;
 mod media;
 mod sushy;
 
@@ -12,7 +14,11 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use wire::Host;
 
-use self::sushy::{Bmc, Error, Sushy, System};
+use self::{
+    bmc::Bmc,
+    error::Error,
+    sushy::{Sushy, System},
+};
 use super::{BootMode, DriverError, PowerChange, PowerPolls, PowerState, Target, ramdisk::Ramdisks};
 use crate::settings::Settings;
 
@@ -148,7 +154,8 @@ impl Redfish {
             if refused && self.power_state(target).await.is_ok_and(|state| state == wanted) {
                 break;
             }
-            let busy = error.status() == Some(StatusCode::CONFLICT) && error.mentions("ActionParameterValueConflict");
+            let busy = error.status() == Some(StatusCode::CONFLICT)
+                && error.mentions("ActionParameterValueConflict");
             if !(busy && wanted == PowerState::On && conflicts < POWER_ON_CONFLICTS) {
                 return Err(error.into());
             }
@@ -233,7 +240,9 @@ impl Redfish {
     pub(super) async fn adopt(&self, target: &Target) -> Result<(), DriverError> {
         self.take_ramdisk_away(target).await?;
         let system = self.system(target).await?;
-        let boot = |key: &str| system.body.pointer(&format!("/Boot/BootSourceOverride{key}")).and_then(Value::as_str);
+        let boot = |key: &str| {
+            system.body.pointer(&format!("/Boot/BootSourceOverride{key}")).and_then(Value::as_str)
+        };
         let disk = BootDevice::Disk;
         if (boot("Target"), boot("Enabled")) != (Some(disk.target()), Some(disk.enabled())) {
             self.set_boot_device(target, disk).await?;

@@ -12,6 +12,8 @@ use wire::{
     http::{Client, Error, Timeouts},
 };
 
+use crate::{python::repr_text, settings::ConnectionErrors};
+
 /// `requests` gives up after this many redirects.
 const REDIRECTS: usize = 30;
 
@@ -23,6 +25,7 @@ const SYSTEM_CONNECT_LIMIT: Duration = Duration::from_secs(127);
 pub(crate) struct Requests {
     host: Host,
     client: Client,
+    words: ConnectionErrors,
 }
 
 /// A whole answer.
@@ -51,7 +54,13 @@ pub(crate) struct Failure {
 
 impl Requests {
     pub(crate) fn new(host: &Host, timeouts: Timeouts) -> Self {
-        Self { host: host.clone(), client: Client::without_keep_alive(host, timeouts) }
+        let client = Client::without_keep_alive(host, timeouts);
+        Self { host: host.clone(), client, words: ConnectionErrors::Urllib3V2 }
+    }
+
+    /// The same, telling of failed connections in these words.
+    pub(crate) fn telling(self, words: ConnectionErrors) -> Self {
+        Self { words, ..self }
     }
 
     /// Asks for a page without a body.
@@ -85,7 +94,8 @@ impl Requests {
         let response =
             self.client.open(request).await.map_err(|error| self.failure(&uri, &error, Progress::Head))?;
         let (head, mut pieces) = response.into_parts();
-        let expected = head.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let expected =
+            head.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let mut body = Vec::new();
         loop {
             match pieces.next().await {
@@ -103,34 +113,26 @@ impl Requests {
     /// The words for a failure of an exchange with `uri`.
     pub(crate) fn failure(&self, uri: &Uri, error: &Error, progress: Progress) -> Failure {
         let pool = Pool(uri);
-        let refused = |errno: u8, words: &str| {
-            pool.unreachable(&format!(
-                "NewConnectionError(\"{pool:#}: Failed to establish a new connection: [Errno {errno}] {words}\")"
-            ))
-        };
+        let failed = |errno: Errno| self.not_connected(&pool, errno);
         let text = match error {
             Error::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::ConnectionRefused => refused(111, "Connection refused"),
-                io::ErrorKind::HostUnreachable => refused(113, "No route to host"),
-                io::ErrorKind::NetworkUnreachable => refused(101, "Network is unreachable"),
+                io::ErrorKind::ConnectionRefused => failed(Errno::Refused),
+                io::ErrorKind::HostUnreachable => failed(Errno::HostUnreachable),
+                io::ErrorKind::NetworkUnreachable => failed(Errno::NetworkUnreachable),
                 io::ErrorKind::ConnectionReset => reset(),
-                io::ErrorKind::NotFound => {
-                    let host = pool.host();
-                    pool.unreachable(&format!(
-                        "NameResolutionError(\"{pool:#}: Failed to resolve '{host}' ([Errno -2] Name or service not known)\")"
-                    ))
-                }
-                kind => refused(5, &kind.to_string()),
+                io::ErrorKind::NotFound => self.not_resolved(&pool),
+                // Whatever else a socket may say.
+                _ => failed(Errno::Input),
             },
-            Error::ConnectTimeout { limit, .. } if *limit >= SYSTEM_CONNECT_LIMIT => {
-                refused(110, "Connection timed out")
-            }
+            Error::ConnectTimeout { limit, .. } if *limit >= SYSTEM_CONNECT_LIMIT => failed(Errno::TimedOut),
             Error::ConnectTimeout { limit, .. } => {
-                // What CPython shows of an object without a better name.
-                let address = self.host.uuid("python object").as_u128() & 0xffff_fff0;
+                let connection = match self.words {
+                    ConnectionErrors::Urllib3V2 => format!("<{pool:#} at {}>", self.python_address()),
+                    ConnectionErrors::Eventlet => self.python_connection(&pool),
+                };
                 let (host, limit) = (pool.host(), limit.as_secs());
                 pool.unreachable(&format!(
-                    "ConnectTimeoutError(<{pool:#} at 0x7f{address:010x}>, 'Connection to {host} timed out. (connect timeout={limit})')"
+                    "ConnectTimeoutError({connection}, 'Connection to {host} timed out. (connect timeout={limit})')"
                 ))
             }
             Error::ReadTimeout { limit, .. } => {
@@ -139,8 +141,10 @@ impl Requests {
             Error::Reset { .. } => reset(),
             Error::Closed { .. } => match progress {
                 Progress::Head => {
-                    "('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))"
-                        .to_owned()
+                    let comma = self.comma();
+                    format!(
+                        "('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'{comma}))"
+                    )
                 }
                 Progress::Body { read, expected } => {
                     let missing = expected
@@ -150,9 +154,85 @@ impl Requests {
                     format!("('Connection broken: {incomplete}', {incomplete})")
                 }
             },
-            Error::Protocol { reason, .. } => format!("('Connection aborted.', BadStatusLine({}))", quote(reason)),
+            Error::Protocol { reason, .. } => {
+                format!("('Connection aborted.', BadStatusLine({}{}))", repr_text(reason), self.comma())
+            }
         };
         Failure { text }
+    }
+
+    fn not_connected(&self, pool: &Pool<'_>, errno: Errno) -> String {
+        let (number, name, words) = errno.tell();
+        match self.words {
+            ConnectionErrors::Urllib3V2 => pool.unreachable(&format!(
+                "NewConnectionError(\"{pool:#}: Failed to establish a new connection: [Errno {number}] {words}\")"
+            )),
+            ConnectionErrors::Eventlet => {
+                let connection = self.python_connection(pool);
+                pool.unreachable(&format!(
+                    "NewConnectionError('{connection}: Failed to establish a new connection: [Errno {number}] {name}',)"
+                ))
+            }
+        }
+    }
+
+    fn not_resolved(&self, pool: &Pool<'_>) -> String {
+        const WHY: &str = "[Errno -2] Name or service not known";
+        match self.words {
+            ConnectionErrors::Urllib3V2 => {
+                let host = pool.host();
+                pool.unreachable(&format!(
+                    "NameResolutionError(\"{pool:#}: Failed to resolve '{host}' ({WHY})\")"
+                ))
+            }
+            ConnectionErrors::Eventlet => {
+                let connection = self.python_connection(pool);
+                pool.unreachable(&format!(
+                    "NewConnectionError('{connection}: Failed to establish a new connection: {WHY}',)"
+                ))
+            }
+        }
+    }
+
+    /// What Python shows of a connection that has no better name.
+    fn python_connection(&self, pool: &Pool<'_>) -> String {
+        format!("<urllib3.connection.{} object at {}>", pool.kind(), self.python_address())
+    }
+
+    /// Where an object of Python lies in memory.
+    fn python_address(&self) -> String {
+        format!("0x7f{:010x}", self.host.uuid("python object").as_u128() & 0xff_ffff_fff8)
+    }
+
+    /// Python before 3.7 writes a comma after an exception's only argument.
+    fn comma(&self) -> &'static str {
+        match self.words {
+            ConnectionErrors::Urllib3V2 => "",
+            ConnectionErrors::Eventlet => ",",
+        }
+    }
+}
+
+/// Linux's numbers for why there is no connection.
+#[derive(Clone, Copy)]
+enum Errno {
+    Refused,
+    HostUnreachable,
+    NetworkUnreachable,
+    TimedOut,
+    Input,
+}
+
+impl Errno {
+    /// The number, its name (which is all that eventlet tells), and its words.
+    fn tell(self) -> (u8, &'static str, &'static str) {
+        match self {
+            Self::Refused => (111, "ECONNREFUSED", "Connection refused"),
+            Self::HostUnreachable => (113, "EHOSTUNREACH", "No route to host"),
+            Self::NetworkUnreachable => (101, "ENETUNREACH", "Network is unreachable"),
+            Self::TimedOut => (110, "ETIMEDOUT", "Connection timed out"),
+            Self::Input => (5, "EIO", "Input/output error"),
+        }
     }
 }
 
@@ -172,7 +252,7 @@ pub(crate) enum Progress {
 
 impl Failure {
     fn invalid_url(url: &str) -> Self {
-        Self { text: format!("Invalid URL {}: No host supplied", quote(url)) }
+        Self { text: format!("Invalid URL {}: No host supplied", repr_text(url)) }
     }
 }
 
@@ -196,6 +276,10 @@ impl Pool<'_> {
         self.0.scheme_str() == Some("https")
     }
 
+    fn kind(&self) -> &'static str {
+        if self.is_tls() { "HTTPSConnection" } else { "HTTPConnection" }
+    }
+
     fn unreachable(&self, cause: &str) -> String {
         format!("{self}: Max retries exceeded with url: {} (Caused by {cause})", without_secrets(self.0))
     }
@@ -203,9 +287,8 @@ impl Pool<'_> {
 
 impl fmt::Display for Pool<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_tls() { "HTTPSConnection" } else { "HTTPConnection" };
         let pool = if f.alternate() { "" } else { "Pool" };
-        write!(f, "{kind}{pool}(host='{}', port={})", self.host(), self.port())
+        write!(f, "{}{pool}(host='{}', port={})", self.kind(), self.host(), self.port())
     }
 }
 
@@ -237,45 +320,8 @@ fn absolute(from: &str, to: &str) -> Option<String> {
     Some(format!("{}://{}{path}", from.scheme_str()?, from.authority()?))
 }
 
-/// Python's `repr()` of a string.
-pub(crate) fn quote(text: &str) -> String {
-    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut quoted = String::from(mark);
-    for letter in text.chars() {
-        match letter {
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\\' => quoted.push_str("\\\\"),
-            _ if letter == mark => quoted.extend(['\\', letter]),
-            _ => quoted.push(letter),
-        }
-    }
-    quoted.push(mark);
-    quoted
-}
-
-/// Python's `repr()` of what JSON can hold.
-pub(crate) fn repr(value: &serde_json::Value) -> String {
-    use serde_json::Value;
-    match value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => quote(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(repr).collect::<Vec<_>>().join(", ")),
-        Value::Object(members) => {
-            let members = members.iter().map(|(key, value)| format!("{}: {}", quote(key), repr(value)));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -293,16 +339,5 @@ mod tests {
     fn secrets_of_a_query_are_not_quoted() {
         let uri: Uri = "http://a/v1/commands/?wait=true&agent_token=abc".parse().expect("this is a URI");
         assert_eq!(without_secrets(&uri), "/v1/commands/?wait=true&agent_token=***");
-    }
-
-    #[test]
-    fn values_are_shown_as_python_shows_them() {
-        for (value, shown) in [
-            (json!(null), "None"),
-            (json!([true, 1, "a'b"]), r#"[True, 1, "a'b"]"#),
-            (json!({ "a": "b'\"\n" }), r#"{'a': 'b\'"\n'}"#),
-        ] {
-            assert_eq!(repr(&value), shown);
-        }
     }
 }

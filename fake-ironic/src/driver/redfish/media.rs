@@ -3,7 +3,10 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::sushy::{Error, Sushy, System, members};
+use super::{
+    error::Error,
+    sushy::{Sushy, System, members},
+};
 
 /// How often an insertion is tried while the BMC answers 5xx.
 const INSERT_TRIES: u32 = 3;
@@ -35,7 +38,9 @@ async fn slots(sushy: &Sushy, system: &System) -> Result<Vec<Slot>, Error> {
     } else {
         for manager in managers(system) {
             let (manager, _) = sushy.get(bmc, manager).await?;
-            collections.extend(manager.pointer("/VirtualMedia/@odata.id").and_then(Value::as_str).map(str::to_owned));
+            collections.extend(
+                manager.pointer("/VirtualMedia/@odata.id").and_then(Value::as_str).map(str::to_owned),
+            );
         }
     }
     let mut slots = Vec::new();
@@ -44,7 +49,8 @@ async fn slots(sushy: &Sushy, system: &System) -> Result<Vec<Slot>, Error> {
         for path in members(&collection) {
             let (body, _) = sushy.get(bmc, path).await?;
             let kinds = body.get("MediaTypes").and_then(Value::as_array);
-            if kinds.is_some_and(|kinds| kinds.iter().any(|kind| matches!(kind.as_str(), Some("CD" | "DVD")))) {
+            if kinds.is_some_and(|kinds| kinds.iter().any(|kind| matches!(kind.as_str(), Some("CD" | "DVD"))))
+            {
                 slots.push(Slot { path: path.to_owned(), body });
             }
         }
@@ -54,7 +60,8 @@ async fn slots(sushy: &Sushy, system: &System) -> Result<Vec<Slot>, Error> {
 
 /// The managers of a system.
 pub(super) fn managers(system: &System) -> impl Iterator<Item = &str> {
-    let links = ["/Links/ManagedBy", "/Links/Managers"].iter().find_map(|pointer| system.body.pointer(pointer));
+    let links =
+        ["/Links/ManagedBy", "/Links/Managers"].iter().find_map(|pointer| system.body.pointer(pointer));
     let links = links.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     links.iter().filter_map(|link| link.get("@odata.id")?.as_str())
 }
@@ -111,8 +118,10 @@ pub(super) async fn insert(sushy: &Sushy, system: &System, image: &str) -> Resul
             Err(error) => return Err(error),
         }
     }
-    Err(refused
-        .unwrap_or_else(|| Error::MissingAttribute { attribute: "VirtualMedia", resource: system.path.clone() }))
+    Err(refused.unwrap_or_else(|| Error::MissingAttribute {
+        attribute: "VirtualMedia",
+        resource: system.path.clone(),
+    }))
 }
 
 async fn insert_slot(sushy: &Sushy, system: &System, slot: &Slot, image: &str) -> Result<(), Error> {

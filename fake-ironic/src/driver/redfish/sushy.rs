@@ -15,181 +15,27 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 use wire::{Host, http::Timeouts};
 
-use super::super::{
-    DriverError, Target,
-    requests::{Answer, Failure, Requests, repr},
-    text_of,
+use super::{
+    super::{
+        DriverError,
+        requests::{Answer, Requests},
+    },
+    bmc::{Account, Bmc},
+    error::{Error, decode, raise_for_status},
 };
 use crate::settings::{RedfishAuth, Settings};
 
 /// The path of every service root.
 const ROOT: &str = "/redfish/v1/";
 
-/// One BMC and how to log in there, from a node's `driver_info`.
-#[derive(Clone)]
-pub(super) struct Bmc {
-    pub(super) node: Uuid,
-    /// Scheme, host and port.
-    address: String,
-    /// The path of the node's system; `None` when the BMC has only one.
-    system: Option<String>,
-    account: Option<Account>,
-    auth: RedfishAuth,
-}
-
-#[derive(Clone)]
-struct Account {
-    username: String,
-    password: String,
-}
-
-impl Bmc {
-    pub(super) fn of(target: &Target, settings: &Settings) -> Result<Self, DriverError> {
-        let info = &target.driver_info;
-        let node = target.uuid;
-        let Some(address) = text_of(info, "redfish_address") else {
-            return Err(DriverError::Invalid(format!(
-                "Missing the following Redfish properties in node {node} driver_info: ['redfish_address']"
-            )));
-        };
-        let whole = if address.contains("://") { address.to_owned() } else { format!("https://{address}") };
-        let parsed = whole.parse::<http::Uri>().ok().filter(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
-        });
-        let Some(uri) = parsed else {
-            return Err(DriverError::Invalid(format!(
-                "Invalid Redfish address {address} set in driver_info/redfish_address on node {node}"
-            )));
-        };
-        let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-        let address = format!("{}://{authority}", uri.scheme_str().unwrap_or("https"));
-        let system = text_of(info, "redfish_system_id").map(str::to_owned);
-        if system.as_deref().is_some_and(|path| path.contains("://")) {
-            return Err(DriverError::Invalid(format!(
-                "The value of driver_info/redfish_system_id on node {node} must be a path without scheme and authority"
-            )));
-        }
-        let account = text_of(info, "redfish_username").map(|username| Account {
-            username: username.to_owned(),
-            password: text_of(info, "redfish_password").unwrap_or_default().to_owned(),
-        });
-        let auth = match info.get("redfish_auth_type").and_then(Value::as_str) {
-            None => settings.redfish.auth_type,
-            Some("auto") => RedfishAuth::Auto,
-            Some("session") => RedfishAuth::Session,
-            Some("basic") => RedfishAuth::Basic,
-            Some(other) => {
-                return Err(DriverError::Invalid(format!(
-                    "Invalid value \"{other}\" set in driver_info/redfish_auth_type on node {node}. The value should be one of basic, session, auto."
-                )));
-            }
-        };
-        Ok(Self { node, address, system, account, auth })
-    }
-
-    /// Under what the connection is kept: another password is another connection.
-    fn key(&self) -> [u8; 32] {
-        let mut key = Sha256::new();
-        let account = self.account.as_ref();
-        let parts = [
-            self.address.as_str(),
-            account.map_or("", |account| &account.username),
-            account.map_or("", |account| &account.password),
-        ];
-        for part in parts {
-            key.update((part.len() as u64).to_le_bytes());
-            key.update(part);
-        }
-        key.finalize().into()
-    }
-}
-
-/// Why a request to a BMC failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// The transport failed until patience ended.
-    #[error("Unable to connect to {url}. Error: {failure}")]
-    Connection { url: String, failure: Failure },
-    /// The BMC answered with an error.
-    #[error("{0}")]
-    Refused(Box<Refusal>),
-    /// The answer is not JSON. Python's own exception, which Ironic does not expect.
-    #[error("{0}")]
-    NotJson(String),
-    /// A resource lacks something.
-    #[error("The attribute {attribute} is missing from the resource {resource}")]
-    MissingAttribute { attribute: &'static str, resource: String },
-    /// The BMC made a session without a token.
-    #[error("No X-Auth-Token returned from remote host when attempting to establish a session. Error: {0}")]
-    MissingToken(String),
-}
-
-/// An error that a BMC answered.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    /// The whole body, for those who look for message ids.
-    pub(super) body: String,
-    text: String,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error {
-    /// The status that the BMC answered, if it did.
-    pub(super) fn status(&self) -> Option<StatusCode> {
-        match self {
-            Self::Refused(refusal) => Some(refusal.status),
-            Self::Connection { .. } | Self::NotJson(_) | Self::MissingAttribute { .. } | Self::MissingToken(_) => None,
-        }
-    }
-
-    /// Whether the answer's body names a message.
-    pub(super) fn mentions(&self, message: &str) -> bool {
-        match self {
-            Self::Refused(refusal) => refusal.body.contains(message),
-            Self::Connection { .. } | Self::NotJson(_) | Self::MissingAttribute { .. } | Self::MissingToken(_) => false,
-        }
-    }
-
-    fn is_access(&self) -> bool {
-        matches!(self.status(), Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
-    }
-
-    /// What Ironic makes of a failure to find a system.
-    fn finding(self, node: Uuid) -> DriverError {
-        match &self {
-            Self::Connection { .. } => DriverError::RedfishConnection { node, error: self.to_string() },
-            Self::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND || self.is_access() => {
-                DriverError::Redfish(self.to_string())
-            }
-            Self::Refused(_) | Self::NotJson(_) | Self::MissingAttribute { .. } | Self::MissingToken(_) => {
-                DriverError::Sushy(self.to_string())
-            }
-        }
-    }
-}
-
-impl From<Error> for DriverError {
-    fn from(error: Error) -> Self {
-        Self::Sushy(error.to_string())
-    }
-}
-
 /// How requests to a BMC say who sends them.
 #[derive(Clone)]
 enum Login {
     Nobody,
     Basic,
-    Session { token: String },
+    Session { token: String, made_at: String },
 }
 
 /// Reaches BMCs, and keeps the connections.
@@ -219,7 +65,7 @@ impl Sushy {
     pub(super) fn new(host: Host, settings: Arc<Settings>) -> Self {
         let timeouts =
             Timeouts { connect: settings.redfish.connect_timeout, read: settings.redfish.read_timeout };
-        let requests = Requests::new(&host, timeouts);
+        let requests = Requests::new(&host, timeouts).telling(settings.release.connection_errors);
         Self { host, settings, requests, logins: Mutex::default() }
     }
 
@@ -272,7 +118,10 @@ impl Sushy {
         let collection = root
             .pointer("/Systems/@odata.id")
             .and_then(Value::as_str)
-            .ok_or_else(|| Error::MissingAttribute { attribute: "Systems/@odata.id", resource: ROOT.to_owned() })?
+            .ok_or_else(|| Error::MissingAttribute {
+                attribute: "Systems/@odata.id",
+                resource: ROOT.to_owned(),
+            })?
             .to_owned();
         let (systems, _) = self.get(bmc, &collection).await?;
         let mut members = members(&systems);
@@ -287,30 +136,28 @@ impl Sushy {
     /// Logs in as the settings say; a BMC without sessions gets the password with each request.
     async fn log_in(&self, bmc: &Bmc, root: &Value) -> Result<Login, Error> {
         let Some(account) = &bmc.account else { return Ok(Login::Nobody) };
-        match bmc.auth {
-            RedfishAuth::Basic => Ok(Login::Basic),
-            RedfishAuth::Session => self.create_session(bmc, account, root).await,
-            RedfishAuth::Auto => match self.create_session(bmc, account, root).await {
-                Ok(login) => Ok(login),
-                Err(error @ Error::Connection { .. }) => Err(error),
-                Err(error) => {
-                    tracing::debug!(node = %bmc.node, %error, "no session, so basic authentication");
-                    Ok(Login::Basic)
-                }
-            },
+        if bmc.auth == RedfishAuth::Basic {
+            return Ok(Login::Basic);
+        }
+        let path = root.pointer("/Links/Sessions/@odata.id").and_then(Value::as_str);
+        let path = path.map_or_else(|| format!("{ROOT}SessionService/Sessions"), str::to_owned);
+        match self.create_session(bmc, account, path).await {
+            Err(error) if bmc.auth == RedfishAuth::Auto && !matches!(error, Error::Connection { .. }) => {
+                tracing::debug!(node = %bmc.node, %error, "no session, so basic authentication");
+                Ok(Login::Basic)
+            }
+            done => done,
         }
     }
 
-    async fn create_session(&self, bmc: &Bmc, account: &Account, root: &Value) -> Result<Login, Error> {
-        let path = root.pointer("/Links/Sessions/@odata.id").and_then(Value::as_str);
-        let path = path.map_or_else(|| format!("{ROOT}SessionService/Sessions"), str::to_owned);
+    async fn create_session(&self, bmc: &Bmc, account: &Account, path: String) -> Result<Login, Error> {
         let body = json!({ "UserName": account.username, "Password": account.password });
         let call = Call { method: Method::POST, path: &path, body: Some(&body), if_match: None };
         let answer = self.attempts(bmc, &Login::Nobody, &call).await?;
         let url = format!("{}{path}", bmc.address);
         let answer = raise_for_status(&call.method, &url, answer)?;
         match answer.header("X-Auth-Token") {
-            Some(token) => Ok(Login::Session { token: token.to_owned() }),
+            Some(token) => Ok(Login::Session { token: token.to_owned(), made_at: path }),
             None => Err(Error::MissingToken(url)),
         }
     }
@@ -329,7 +176,13 @@ impl Sushy {
     }
 
     /// Changes a resource. A BMC that refuses the ETag it gave gets a strong one, then none.
-    pub(super) async fn patch(&self, bmc: &Bmc, path: &str, body: &Value, etag: Option<&str>) -> Result<(), Error> {
+    pub(super) async fn patch(
+        &self,
+        bmc: &Bmc,
+        path: &str,
+        body: &Value,
+        etag: Option<&str>,
+    ) -> Result<(), Error> {
         let strong = etag.and_then(|etag| etag.strip_prefix("W/"));
         let mut last = None;
         let ladder = [etag.map(Some), strong.map(Some), Some(None)];
@@ -356,24 +209,16 @@ impl Sushy {
             Err(error) if error.is_access() => error,
             other => return other,
         };
-        let (Login::Session { .. }, Some(account)) = (&login, &bmc.account) else { return Err(refused) };
-        let root = json!({ "Links": { "Sessions": { "@odata.id": self.sessions_path(bmc).await? } } });
-        let renewed = match self.create_session(bmc, account, &root).await {
+        let (Login::Session { made_at, .. }, Some(account)) = (login, &bmc.account) else {
+            return Err(refused);
+        };
+        let renewed = match self.create_session(bmc, account, made_at).await {
             Ok(login) => login,
             Err(error @ Error::Connection { .. }) => return Err(error),
             Err(_) => return Err(refused),
         };
         self.logins().insert(bmc.key(), renewed.clone());
         raise_for_status(&call.method, &url, self.attempts(bmc, &renewed, &call).await?)
-    }
-
-    /// Where sessions are made; the service root tells without a login.
-    async fn sessions_path(&self, bmc: &Bmc) -> Result<String, Error> {
-        let call = Call { method: Method::GET, path: ROOT, body: None, if_match: None };
-        let answer = self.attempts(bmc, &Login::Nobody, &call).await?;
-        let root = decode(&answer.body)?;
-        let path = root.pointer("/Links/Sessions/@odata.id").and_then(Value::as_str);
-        Ok(path.map_or_else(|| format!("{ROOT}SessionService/Sessions"), str::to_owned))
     }
 
     /// Sends a request until there is an answer that counts, or patience ends.
@@ -423,7 +268,7 @@ fn request(bmc: &Bmc, login: &Login, call: &Call<'_>) -> Result<Request<Bytes>, 
         request = request.header(header::IF_MATCH, etag);
     }
     match (login, &bmc.account) {
-        (Login::Session { token }, _) => request = request.header("X-Auth-Token", secret(token)?),
+        (Login::Session { token, .. }, _) => request = request.header("X-Auth-Token", secret(token)?),
         (Login::Basic, Some(account)) => {
             let plain = format!("{}:{}", account.username, account.password);
             let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain));
@@ -436,7 +281,8 @@ fn request(bmc: &Bmc, login: &Login, call: &Call<'_>) -> Result<Request<Bytes>, 
 }
 
 fn secret(text: &str) -> Result<HeaderValue, Error> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| Error::MissingToken("unusable token".to_owned()))?;
+    let mut value =
+        HeaderValue::from_str(text).map_err(|_| Error::MissingToken("unusable token".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -445,80 +291,4 @@ fn secret(text: &str) -> Result<HeaderValue, Error> {
 pub(super) fn members(collection: &Value) -> impl Iterator<Item = &str> {
     let members = collection.get("Members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     members.iter().filter_map(|member| member.get("@odata.id")?.as_str())
-}
-
-fn decode(body: &[u8]) -> Result<Value, Error> {
-    serde_json::from_slice(body).map_err(|error| {
-        // Where Python's reader would stop: at the first thing that is no value.
-        let position = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1)).map(|line| line.len() + 1);
-        let position = position.sum::<usize>() + error.column().saturating_sub(1);
-        let (line, column) = (error.line().max(1), error.column().max(1));
-        Error::NotJson(format!("Expecting value: line {line} column {column} (char {position})"))
-    })
-}
-
-fn raise_for_status(method: &Method, url: &str, answer: Answer) -> Result<Answer, Error> {
-    let status = answer.status;
-    if status.as_u16() < 400 {
-        return Ok(answer);
-    }
-    let text = if status == StatusCode::NOT_FOUND {
-        format!("Resource {url} not found")
-    } else {
-        let (error, extended) = complaint(&answer.body);
-        format!("HTTP {method} {url} returned code {}. {error} Extended information: {extended}", status.as_u16())
-    };
-    let body = String::from_utf8_lossy(&answer.body).into_owned();
-    Err(Error::Refused(Box::new(Refusal { status, body, text })))
-}
-
-/// What an error body says, and its extended information as Python shows it.
-fn complaint(body: &[u8]) -> (String, String) {
-    let Ok(body) = serde_json::from_slice::<Value>(body) else {
-        return ("unknown error".to_owned(), "None".to_owned());
-    };
-    let error = body.get("error").unwrap_or(&Value::Null);
-    let code = error.get("code").and_then(Value::as_str).unwrap_or("Base.1.0.GeneralError");
-    let extended = error.get("@Message.ExtendedInfo").unwrap_or(&Value::Null);
-    let messages = match extended {
-        Value::Array(messages) => messages.as_slice(),
-        single => std::slice::from_ref(single),
-    };
-    let severe = messages.iter().find(|message| {
-        let severity = ["MessageSeverity", "Severity"].iter().find_map(|key| message.get(key)?.as_str());
-        matches!(severity, Some("Critical" | "Warning"))
-    });
-    let message = severe.or_else(|| messages.first()).and_then(|message| message.get("Message")?.as_str());
-    let message = message.or_else(|| error.get("message")?.as_str()).unwrap_or("unknown error.");
-    (format!("{code}: {message}"), repr(extended))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_bodies_are_read_as_sushy_reads_them() {
-        for (body, error, extended) in [
-            ("", "unknown error", "None"),
-            (r#"{"error":{"code":"Base.1.0.GeneralError","message":"injected"}}"#, "Base.1.0.GeneralError: injected", "None"),
-            (
-                r#"{"error":{"code":"A","message":"general","@Message.ExtendedInfo":[{"Message":"first"},{"Message":"second","Severity":"Critical"}]}}"#,
-                "A: second",
-                "[{'Message': 'first'}, {'Message': 'second', 'Severity': 'Critical'}]",
-            ),
-        ] {
-            assert_eq!(complaint(body.as_bytes()), (error.to_owned(), extended.to_owned()), "{body}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_json_is_complained_about_as_python_does() {
-        for (body, text) in [
-            ("<html>", "Expecting value: line 1 column 1 (char 0)"),
-            ("", "Expecting value: line 1 column 1 (char 0)"),
-        ] {
-            assert_eq!(decode(body.as_bytes()).expect_err("not JSON").to_string(), text, "{body}");
-        }
-    }
 }
