@@ -84,7 +84,7 @@ fn device() -> DeviceId {
         firmware: (2, 0x34),
         version: 0x02,
         support: 0xbf,
-        manufacturer: 0x0002_a2,
+        manufacturer: 674,
         product: 0x0100,
         auxiliary: Some([1, 2, 3, 4]),
     }
