@@ -206,3 +206,6 @@ fn owner(host: &BareMetalHost, controller: Option<bool>) -> OwnerReference {
         block_owner_deletion: controller,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,8 @@ mod status;
 
 pub use hardware::{Bios, Cpu, Disk, DiskType, Firmware, HardwareDetails, Lldp, Nic, SystemVendor, Vlan};
 pub use spec::{
-    AutomatedCleaning, BmcDetails, BootMode, CustomDeploy, Image, InspectionMode, RootDeviceHints, SecretReference,
+    AutomatedCleaning, BmcDetails, BootMode, CustomDeploy, Image, InspectionMode, RootDeviceHints,
+    SecretReference,
 };
 pub use status::{
     BareMetalHostStatus, Condition, CredentialsStatus, ErrorType, OperationHistory, OperationMetric,
@@ -237,7 +238,10 @@ mod tests {
             },
         });
         let host: BareMetalHost = serde_json::from_value(text.clone()).expect("it is a host");
-        assert_eq!(host.status.as_ref().map(|s| s.provisioning.state), Some(ProvisioningState::ExternallyProvisioned));
+        assert_eq!(
+            host.status.as_ref().map(|s| s.provisioning.state),
+            Some(ProvisioningState::ExternallyProvisioned)
+        );
         assert_eq!(serde_json::to_value(&host).expect("a host is JSON"), text);
     }
 

@@ -29,7 +29,6 @@ mod register;
 mod tests;
 mod tidy;
 
-
 use std::time::Duration;
 
 use crate::{

@@ -70,7 +70,11 @@ fn disk(disk: FoundDisk) -> Disk {
     };
     let name = if disk.by_path.is_empty() { &disk.name } else { &disk.by_path };
     Disk {
-        alternate_names: [&disk.name, &disk.by_path].into_iter().filter(|path| !path.is_empty()).cloned().collect(),
+        alternate_names: [&disk.name, &disk.by_path]
+            .into_iter()
+            .filter(|path| !path.is_empty())
+            .cloned()
+            .collect(),
         name: name.clone(),
         rotational: disk.rotational,
         disk_type: Some(disk_type),
@@ -224,7 +228,8 @@ mod tests {
             },
         }))
         .expect("it is an inventory");
-        let ips: Vec<_> = found.nics.iter().map(|nic| (nic.name.as_str(), nic.ip.as_str(), nic.pxe)).collect();
+        let ips: Vec<_> =
+            found.nics.iter().map(|nic| (nic.name.as_str(), nic.ip.as_str(), nic.pxe)).collect();
         assert_eq!(ips, [("eth0", "192.0.2.10", true), ("eth0", "fd00::a", true), ("eth1", "", false)]);
         assert_eq!((found.nics[0].speed_gbps, found.nics[0].model.as_str()), (25, "0x1af4 0x0001"));
         assert_eq!(found.nics[0].lldp.as_ref().map(|lldp| lldp.port_id.as_str()), Some("eth7"));

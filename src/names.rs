@@ -56,7 +56,10 @@ impl BmcKind {
     /// others.
     pub const fn boots_iso(self) -> bool {
         match self {
-            Self::RedfishVirtualMedia | Self::Ilo5VirtualMedia | Self::IdracVirtualMedia | Self::RedfishUefiHttp => true,
+            Self::RedfishVirtualMedia
+            | Self::Ilo5VirtualMedia
+            | Self::IdracVirtualMedia
+            | Self::RedfishUefiHttp => true,
             Self::Ipmi | Self::Libvirt | Self::Redfish | Self::Ilo5Redfish | Self::IdracRedfish => false,
         }
     }
@@ -142,7 +145,11 @@ impl FromStr for BmcAddress {
         let is_name = !authority.starts_with('[')
             && host.split('.').all(|label| {
                 let inner = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-                inner && !label.is_empty() && label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-')
+                inner
+                    && !label.is_empty()
+                    && label.len() <= 63
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
             });
         if !(is_address || is_name) {
             return Err(BadAddress::Host(text.to_owned()));
@@ -151,8 +158,16 @@ impl FromStr for BmcAddress {
             Some(port) => Some(port.parse().map_err(|_| BadAddress::Port(text.to_owned()))?),
             None => None,
         };
-        let privilege = query.split('&').find_map(|pair| pair.strip_prefix("privilegelevel=")).map(str::to_owned);
-        Ok(Self { kind, tls: tls.unwrap_or(true), host: host.to_owned(), port, path: path.to_owned(), privilege })
+        let privilege =
+            query.split('&').find_map(|pair| pair.strip_prefix("privilegelevel=")).map(str::to_owned);
+        Ok(Self {
+            kind,
+            tls: tls.unwrap_or(true),
+            host: host.to_owned(),
+            port,
+            path: path.to_owned(),
+            privilege,
+        })
     }
 }
 
@@ -284,9 +299,17 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["irmc://10.0.0.1", "ipmi+http://10.0.0.1", "redfish+ftp://a", "redfish://", "ipmi://a_b", "-a.b", "a:70000",
-            "redfish://[::1", "redfish://[not-six]"]
-        {
+        for text in [
+            "irmc://10.0.0.1",
+            "ipmi+http://10.0.0.1",
+            "redfish+ftp://a",
+            "redfish://",
+            "ipmi://a_b",
+            "-a.b",
+            "a:70000",
+            "redfish://[::1",
+            "redfish://[not-six]",
+        ] {
             assert!(text.parse::<BmcAddress>().is_err(), "{text}");
         }
     }
@@ -297,7 +320,13 @@ mod tests {
             ("ipmi://a", "ipmi", "ipxe", "no-raid", ""),
             ("redfish://a", "redfish", "ipxe", "redfish", ""),
             ("redfish-virtualmedia+https://a", "redfish", "redfish-virtual-media", "redfish", ""),
-            ("idrac-virtualmedia://a", "idrac", "idrac-redfish-virtual-media", "idrac-redfish", "idrac-redfish"),
+            (
+                "idrac-virtualmedia://a",
+                "idrac",
+                "idrac-redfish-virtual-media",
+                "idrac-redfish",
+                "idrac-redfish",
+            ),
             ("redfish-uefihttp://a", "redfish", "redfish-https", "redfish", ""),
         ] {
             let mut node = NewNode::default();

@@ -9,4 +9,6 @@ mod request;
 
 pub use node::{Node, Port, ProvisionState, Validation};
 pub use patch::{Op, Patch, PatchOp};
-pub use request::{Answer, ConfigDrive, DriverInfo, NewNode, PowerTarget, ProvisionTarget, Reaction, Request, SetPower};
+pub use request::{
+    Answer, ConfigDrive, DriverInfo, NewNode, PowerTarget, ProvisionTarget, Reaction, Request, SetPower,
+};

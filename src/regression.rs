@@ -28,7 +28,9 @@ impl Regression {
     /// What goes wrong while it is on, in one line.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Metal3708 => "credentials that once failed are never tried again, though the BMC was at fault",
+            Self::Metal3708 => {
+                "credentials that once failed are never tried again, though the BMC was at fault"
+            }
             Self::Metal3739 => "a retried registration reports the old error again and never reaches the BMC",
             Self::Rhbz1972430 => "a provisioned host with an error is deprovisioned and wiped",
         }

@@ -31,9 +31,11 @@ pub(super) fn handle(pass: &mut Pass<'_>) -> Outcome {
 fn wants_provisioning(pass: &Pass<'_>) -> bool {
     let spec = pass.spec();
     let present = &pass.status.provisioning;
-    let image = spec.image.as_ref().is_some_and(|image| !image.url.is_empty()) && present.image.url.is_empty();
+    let image =
+        spec.image.as_ref().is_some_and(|image| !image.url.is_empty()) && present.image.url.is_empty();
     let custom = spec.custom_deploy.as_ref().is_some_and(|custom| {
-        !custom.method.is_empty() && present.custom_deploy.as_ref().map(|custom| &custom.method) != Some(&custom.method)
+        !custom.method.is_empty()
+            && present.custom_deploy.as_ref().map(|custom| &custom.method) != Some(&custom.method)
     });
     spec.online && (image || custom)
 }
@@ -45,7 +47,8 @@ fn provision(pass: &mut Pass<'_>) -> Outcome {
     }
     let (failed, limit) = (pass.status.provisioning_fail_count, pass.seen.options.max_provisioning_retries);
     if limit > 0 && failed >= limit {
-        let message = format!("provisioning failed {failed} times with this image: change the image to try again");
+        let message =
+            format!("provisioning failed {failed} times with this image: change the image to try again");
         return Ok(pass.fail(ErrorType::Provisioning, message));
     }
     pass.enter(ProvisioningState::Provisioning)
@@ -77,26 +80,46 @@ mod tests {
             &[
                 ("nothing is wanted", |_| {}, "60s"),
                 ("an image is wanted", wants_image, "save Provisioning, now"),
-                ("an image is wanted, but not that the machine is on", |s| {
-                    wants_image(s);
-                    s.host.spec.online = false;
-                    status(s).powered_on = false;
-                    super::super::tests::change_node(s, |n| n.power_state = Some("power off".into()));
-                }, "60s"),
-                ("a custom deploy step is wanted", |s| {
-                    s.host.spec.custom_deploy = Some(CustomDeploy { method: "install".into() });
-                }, "save Provisioning, now"),
+                (
+                    "an image is wanted, but not that the machine is on",
+                    |s| {
+                        wants_image(s);
+                        s.host.spec.online = false;
+                        status(s).powered_on = false;
+                        super::super::tests::change_node(s, |n| n.power_state = Some("power off".into()));
+                    },
+                    "60s",
+                ),
+                (
+                    "a custom deploy step is wanted",
+                    |s| {
+                        s.host.spec.custom_deploy = Some(CustomDeploy { method: "install".into() });
+                    },
+                    "save Provisioning, now",
+                ),
                 ("it failed four times", |s| failed_before(s, 4), "save Provisioning, now"),
                 ("it failed too often", |s| failed_before(s, 5), "save Error 1, ProvisioningError, 120s"),
-                ("another image failed too often", |s| {
-                    failed_before(s, 5);
-                    s.host.spec.image.iter_mut().for_each(|image| image.url.push('2'));
-                }, "save Provisioning, now"),
-                ("it failed too often, and nobody counts", |s| {
-                    failed_before(s, 50);
-                    std::sync::Arc::make_mut(&mut s.options).max_provisioning_retries = 0;
-                }, "save Provisioning, now"),
-                ("it is in use after all", |s| s.host.spec.externally_provisioned = true, "save ExternallyProvisioned, now"),
+                (
+                    "another image failed too often",
+                    |s| {
+                        failed_before(s, 5);
+                        s.host.spec.image.iter_mut().for_each(|image| image.url.push('2'));
+                    },
+                    "save Provisioning, now",
+                ),
+                (
+                    "it failed too often, and nobody counts",
+                    |s| {
+                        failed_before(s, 50);
+                        std::sync::Arc::make_mut(&mut s.options).max_provisioning_retries = 0;
+                    },
+                    "save Provisioning, now",
+                ),
+                (
+                    "it is in use after all",
+                    |s| s.host.spec.externally_provisioned = true,
+                    "save ExternallyProvisioned, now",
+                ),
                 ("an inspection is wanted", |s| annotate(s, "inspect.metal3.io", ""), "save Inspecting, now"),
                 ("no inspection is wanted", |s| annotate(s, "inspect.metal3.io", "disabled"), "60s"),
             ],

@@ -37,11 +37,16 @@ mod tests {
     #[test]
     fn the_wait_doubles_with_each_error_up_to_the_ninth() {
         // errors, longest wait in minutes
-        for (errors, longest) in [(0, 1), (1, 2), (2, 4), (3, 8), (4, 16), (8, 256), (9, 512), (10, 512), (u32::MAX, 512)] {
+        for (errors, longest) in
+            [(0, 1), (1, 2), (2, 4), (3, 8), (4, 16), (8, 256), (9, 512), (10, 512), (u32::MAX, 512)]
+        {
             let longest = Duration::from_secs(longest * 60);
             assert_eq!(after_errors(errors, 0.0), longest, "{errors}");
             let shortest = after_errors(errors, 0.999_999);
-            assert!(shortest > longest / 2 && shortest < longest / 2 + Duration::from_secs(1), "{errors}: {shortest:?}");
+            assert!(
+                shortest > longest / 2 && shortest < longest / 2 + Duration::from_secs(1),
+                "{errors}: {shortest:?}"
+            );
         }
     }
 

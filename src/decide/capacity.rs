@@ -38,7 +38,9 @@ fn hold(pass: &mut Pass<'_>) -> LookAgain {
 
 fn is_work(state: ProvisioningState) -> bool {
     match state {
-        ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning => true,
+        ProvisioningState::Inspecting
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Deprovisioning => true,
         ProvisioningState::New
         | ProvisioningState::Unmanaged
         | ProvisioningState::Registering
@@ -74,12 +76,20 @@ fn has_capacity(pass: &Pass<'_>) -> Result<bool, Undecided> {
 mod tests {
     use super::super::tests::{check, failed, node, status};
     use super::*;
-    use crate::{bmh::{ErrorType, ProvisioningState as State}, observe::Observation, provisioner::ProvisionState};
+    use crate::{
+        bmh::{ErrorType, ProvisioningState as State},
+        observe::Observation,
+        provisioner::ProvisionState,
+    };
 
     /// A host that boots over the network, and this many others that clean.
     fn crowd(seen: &mut Observation, others: usize) {
         seen.host.spec.bmc.address = "ipmi://bmc-0".into();
-        let other = Node { name: Some("metal3~other".into()), boot_interface: None, ..node(ProvisionState::Cleaning) };
+        let other = Node {
+            name: Some("metal3~other".into()),
+            boot_interface: None,
+            ..node(ProvisionState::Cleaning)
+        };
         seen.facts.nodes = Some(vec![other; others]);
     }
 
@@ -90,38 +100,66 @@ mod tests {
             &[
                 ("nobody looked", |s| s.host.spec.bmc.address = "ipmi://bmc-0".into(), "? nodes"),
                 ("too many at work", |s| crowd(s, 20), "save Delayed 0, 120s"),
-                ("still too many", |s| {
-                    crowd(s, 20);
-                    status(s).operational_status = OperationalStatus::Delayed;
-                }, "120s"),
-                ("one is done", |s| {
-                    crowd(s, 19);
-                    status(s).operational_status = OperationalStatus::Delayed;
-                }, "save Ok 0, now"),
-                ("one is done, and an error was pending", |s| {
-                    crowd(s, 19);
-                    failed(s, ErrorType::Inspection, 1);
-                    status(s).operational_status = OperationalStatus::Delayed;
-                }, "save Error 1, now"),
-                ("it is at work itself", |s| {
-                    crowd(s, 20);
-                    s.facts.inventory = Some(None);
-                    let own = Node { provision_state: ProvisionState::InspectWait, ..node(ProvisionState::Manageable) };
-                    s.facts.nodes.iter_mut().for_each(|nodes| nodes.push(own.clone()));
-                }, "patch /driver_info, inspect, InspectionStarted, 3s"),
-                ("it boots from a virtual CD", |s| {
-                    crowd(s, 20);
-                    s.host.spec.bmc.address = "redfish-virtualmedia+http://bmc-0:8000/redfish/v1/Systems/1".into();
-                    s.facts.inventory = Some(None);
-                }, "inspect, InspectionStarted, 3s"),
+                (
+                    "still too many",
+                    |s| {
+                        crowd(s, 20);
+                        status(s).operational_status = OperationalStatus::Delayed;
+                    },
+                    "120s",
+                ),
+                (
+                    "one is done",
+                    |s| {
+                        crowd(s, 19);
+                        status(s).operational_status = OperationalStatus::Delayed;
+                    },
+                    "save Ok 0, now",
+                ),
+                (
+                    "one is done, and an error was pending",
+                    |s| {
+                        crowd(s, 19);
+                        failed(s, ErrorType::Inspection, 1);
+                        status(s).operational_status = OperationalStatus::Delayed;
+                    },
+                    "save Error 1, now",
+                ),
+                (
+                    "it is at work itself",
+                    |s| {
+                        crowd(s, 20);
+                        s.facts.inventory = Some(None);
+                        let own = Node {
+                            provision_state: ProvisionState::InspectWait,
+                            ..node(ProvisionState::Manageable)
+                        };
+                        s.facts.nodes.iter_mut().for_each(|nodes| nodes.push(own.clone()));
+                    },
+                    "patch /driver_info, inspect, InspectionStarted, 3s",
+                ),
+                (
+                    "it boots from a virtual CD",
+                    |s| {
+                        crowd(s, 20);
+                        s.host.spec.bmc.address =
+                            "redfish-virtualmedia+http://bmc-0:8000/redfish/v1/Systems/1".into();
+                        s.facts.inventory = Some(None);
+                    },
+                    "inspect, InspectionStarted, 3s",
+                ),
             ],
         );
         check(
             State::Provisioned,
-            &[("taking the image off waits too", |s| {
-                crowd(s, 20);
-                s.host.spec.image = None;
-            }, "patch /driver_info, save Delayed 0, 120s")],
+            &[(
+                "taking the image off waits too",
+                |s| {
+                    crowd(s, 20);
+                    s.host.spec.image = None;
+                },
+                "patch /driver_info, save Delayed 0, 120s",
+            )],
         );
     }
 }

@@ -44,7 +44,8 @@ pub(super) fn read(pass: &mut Pass<'_>) -> Progress {
         .as_ref()
         .ok_or_else(|| Undecided::Needs(Question::Secret(bmc.credentials_name.clone())))?;
     let Some(secret) = secret else {
-        let message = format!("The BMC secret {}/{} does not exist", pass.seen.host.namespace(), bmc.credentials_name);
+        let message =
+            format!("The BMC secret {}/{} does not exist", pass.seen.host.namespace(), bmc.credentials_name);
         return Ok(missing(pass, &message, LookAgain::After(backoff::SECRET_MISSING)));
     };
     let finalizer = pass.state() != ProvisioningState::Deleting;
@@ -84,7 +85,11 @@ fn missing(pass: &mut Pass<'_>, message: &str, look_again: LookAgain) -> Option<
 fn is_claimed(pass: &Pass<'_>, secret: &Secret) -> bool {
     let meta = &secret.metadata;
     let labelled = meta.labels.as_ref().and_then(|labels| labels.get(SECRET_LABEL)).map(String::as_str);
-    let owned = meta.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == pass.seen.host.metadata.uid.as_ref());
+    let owned = meta
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| Some(&owner.uid) == pass.seen.host.metadata.uid.as_ref());
     labelled == Some(SECRET_LABEL_VALUE)
         && owned
         && meta.finalizers.iter().flatten().any(|finalizer| finalizer == SECRET_FINALIZER)
@@ -109,22 +114,38 @@ mod tests {
                 ("not looked up", |s| s.facts.secret = None, "? secret"),
                 ("no secret", |s| s.facts.secret = Some(None), "save Error 1, BMCCredentialError, 10s"),
                 ("not yet claimed", |s| s.facts.secret = Some(Some(secret("1"))), "claim secret, continue"),
-                ("no password", |s| {
-                    s.facts.secret.iter_mut().flatten().for_each(|secret| {
-                        secret.data.iter_mut().for_each(|data| drop(data.remove("password")));
-                    });
-                }, "save Error 1, BMCCredentialError, never"),
-                ("no name", |s| s.host.spec.bmc.credentials_name.clear(), "save Error 1, BMCCredentialError, never"),
-                ("no address", |s| s.host.spec.bmc.address.clear(), "save Error 1, BMCCredentialError, never"),
+                (
+                    "no password",
+                    |s| {
+                        s.facts.secret.iter_mut().flatten().for_each(|secret| {
+                            secret.data.iter_mut().for_each(|data| drop(data.remove("password")));
+                        });
+                    },
+                    "save Error 1, BMCCredentialError, never",
+                ),
+                (
+                    "no name",
+                    |s| s.host.spec.bmc.credentials_name.clear(),
+                    "save Error 1, BMCCredentialError, never",
+                ),
+                (
+                    "no address",
+                    |s| s.host.spec.bmc.address.clear(),
+                    "save Error 1, BMCCredentialError, never",
+                ),
             ],
         );
         // A host that leaves does not wait for credentials.
         check(
             State::Deleting,
-            &[("no secret", |s| {
-                delete(s);
-                s.facts.secret = Some(None);
-            }, "delete node, now")],
+            &[(
+                "no secret",
+                |s| {
+                    delete(s);
+                    s.facts.secret = Some(None);
+                },
+                "delete node, now",
+            )],
         );
     }
 }

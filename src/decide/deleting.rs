@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     bmh::{FINALIZER, SECRET_FINALIZER},
-    observe::{IronicFound, Question},
     ironic::Microversion,
+    observe::{IronicFound, Question},
     provisioner::{Patch, ProvisionState, ProvisionTarget, Request},
 };
 
@@ -20,7 +20,8 @@ pub(super) fn handle(pass: &mut Pass<'_>) -> Outcome {
     }
     if !pass.spec().bmc.credentials_name.is_empty() {
         let name = || pass.spec().bmc.credentials_name.clone();
-        let secret = pass.seen.facts.secret.as_ref().ok_or_else(|| Undecided::Needs(Question::Secret(name())))?;
+        let secret =
+            pass.seen.facts.secret.as_ref().ok_or_else(|| Undecided::Needs(Question::Secret(name())))?;
         let held = secret.iter().any(|secret| {
             secret.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == SECRET_FINALIZER)
         });
@@ -104,7 +105,10 @@ pub(super) fn remove_node(pass: &mut Pass<'_>, force: bool) -> Result<Removal, U
 mod tests {
     use super::super::tests::{change_node, check, delete};
     use super::*;
-    use crate::{bmh::ProvisioningState as State, observe::{NodeFound, Observation}};
+    use crate::{
+        bmh::ProvisioningState as State,
+        observe::{NodeFound, Observation},
+    };
 
     fn leaving(seen: &mut Observation, state: ProvisionState) {
         delete(seen);
@@ -117,33 +121,53 @@ mod tests {
             State::Deleting,
             &[
                 ("manageable", |s| leaving(s, ProvisionState::Manageable), "delete node, now"),
-                ("of an instance", |s| {
-                    leaving(s, ProvisionState::Available);
-                    change_node(s, |n| n.instance_uuid = Some("a".into()));
-                }, "patch /instance_uuid, delete node, now"),
+                (
+                    "of an instance",
+                    |s| {
+                        leaving(s, ProvisionState::Available);
+                        change_node(s, |n| n.instance_uuid = Some("a".into()));
+                    },
+                    "patch /instance_uuid, delete node, now",
+                ),
                 ("enroll", |s| leaving(s, ProvisionState::Enroll), "delete node, now"),
                 ("verifying", |s| leaving(s, ProvisionState::Verifying), "3s"),
                 ("deploying", |s| leaving(s, ProvisionState::Deploying), "10s"),
                 ("the agent deploys", |s| leaving(s, ProvisionState::DeployWait), "abort, 3s"),
-                ("the agent deploys, with an old Ironic", |s| {
-                    leaving(s, ProvisionState::DeployWait);
-                    s.facts.ironic = Some(IronicFound::Ready("1.109".parse().expect("a version")));
-                }, "deleted, 3s"),
+                (
+                    "the agent deploys, with an old Ironic",
+                    |s| {
+                        leaving(s, ProvisionState::DeployWait);
+                        s.facts.ironic = Some(IronicFound::Ready("1.109".parse().expect("a version")));
+                    },
+                    "deleted, 3s",
+                ),
                 ("the agent cleans", |s| leaving(s, ProvisionState::CleanWait), "abort, 3s"),
                 ("active", |s| leaving(s, ProvisionState::Active), "set maintenance, now"),
-                ("active, in maintenance", |s| {
-                    leaving(s, ProvisionState::Active);
-                    change_node(s, |n| n.maintenance = true);
-                }, "delete node, now"),
-                ("gone", |s| {
-                    delete(s);
-                    s.facts.node = Some(NodeFound::Absent);
-                }, "release secret, edit [RemoveFinalizer], never"),
-                ("gone, and so is the secret", |s| {
-                    delete(s);
-                    s.facts.secret = Some(None);
-                    s.facts.node = Some(NodeFound::Absent);
-                }, "edit [RemoveFinalizer], never"),
+                (
+                    "active, in maintenance",
+                    |s| {
+                        leaving(s, ProvisionState::Active);
+                        change_node(s, |n| n.maintenance = true);
+                    },
+                    "delete node, now",
+                ),
+                (
+                    "gone",
+                    |s| {
+                        delete(s);
+                        s.facts.node = Some(NodeFound::Absent);
+                    },
+                    "release secret, edit [RemoveFinalizer], never",
+                ),
+                (
+                    "gone, and so is the secret",
+                    |s| {
+                        delete(s);
+                        s.facts.secret = Some(None);
+                        s.facts.node = Some(NodeFound::Absent);
+                    },
+                    "edit [RemoveFinalizer], never",
+                ),
             ],
         );
     }

@@ -64,7 +64,11 @@ fn deprovision(pass: &mut Pass<'_>, node: &Node) -> super::pass::Progress {
         ProvisionState::Active | ProvisionState::DeployFailed | ProvisionState::DeployWait => {
             let mut patch = Patch::default();
             let wanted = register::automated_clean(pass);
-            patch.want("/automated_clean", node.automated_clean.map(Into::into).as_ref(), Some(wanted.into()));
+            patch.want(
+                "/automated_clean",
+                node.automated_clean.map(Into::into).as_ref(),
+                Some(wanted.into()),
+            );
             pass.patch(node, patch);
             match pass.send_to(node, ProvisionTarget::Deleted) {
                 Sent::Yes(look_again) => {
@@ -131,50 +135,96 @@ mod tests {
             State::Deprovisioning,
             &[
                 ("in use", |_| {}, "deleted, DeprovisioningStarted, 3s"),
-                ("in use, not to be wiped", |s| {
-                    s.host.spec.automated_cleaning_mode = Some(AutomatedCleaning::Disabled);
-                }, "patch /automated_clean, patch /automated_clean, deleted, DeprovisioningStarted, 3s"),
+                (
+                    "in use, not to be wiped",
+                    |s| {
+                        s.host.spec.automated_cleaning_mode = Some(AutomatedCleaning::Disabled);
+                    },
+                    "patch /automated_clean, deleted, DeprovisioningStarted, 3s",
+                ),
                 ("at work", |s| change_node(s, |n| n.provision_state = ProvisionState::Cleaning), "10s"),
-                ("done", |s| change_node(s, |n| n.provision_state = ProvisionState::Available),
-                    "save Available, DeprovisioningComplete, now"),
-                ("done, with a reboot left over", |s| {
-                    annotate(s, "reboot.metal3.io", "");
-                    change_node(s, |n| n.provision_state = ProvisionState::Available);
-                }, r#"edit [RemoveAnnotation("reboot.metal3.io")], save Available, DeprovisioningComplete, now"#),
-                ("done, and to be deleted", |s| {
-                    delete(s);
-                    change_node(s, |n| n.provision_state = ProvisionState::Available);
-                }, "save PoweringOffBeforeDelete, DeprovisioningComplete, now"),
-                ("Ironic forgot", |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable), "provide, 3s"),
+                (
+                    "done",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Available),
+                    "save Available, DeprovisioningComplete, now",
+                ),
+                (
+                    "done, with a reboot left over",
+                    |s| {
+                        annotate(s, "reboot.metal3.io", "");
+                        change_node(s, |n| n.provision_state = ProvisionState::Available);
+                    },
+                    r#"edit [RemoveAnnotation("reboot.metal3.io")], save Available, DeprovisioningComplete, now"#,
+                ),
+                (
+                    "done, and to be deleted",
+                    |s| {
+                        delete(s);
+                        change_node(s, |n| n.provision_state = ProvisionState::Available);
+                    },
+                    "save PoweringOffBeforeDelete, DeprovisioningComplete, now",
+                ),
+                (
+                    "Ironic forgot",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
+                    "provide, 3s",
+                ),
                 ("wiping failed", clean_failed, "save Error 1, ProvisioningError, 120s"),
-                ("wiping is tried again", |s| {
-                    clean_failed(s);
-                    failed(s, ErrorType::Provisioning, 1);
-                }, "unset maintenance, manage, save Ok 1, 3s"),
-                ("tearing down failed", |s| change_node(s, |n| n.provision_state = ProvisionState::Error),
-                    "save Error 1, ProvisioningError, 120s"),
-                ("adoption failed on the way here", |s| {
-                    change_node(s, |n| n.provision_state = ProvisionState::AdoptFailed);
-                }, "save Error 1, ProvisionedRegistrationError, 120s"),
-                ("wiping failed for the third time, and to be deleted", |s| {
-                    delete(s);
-                    clean_failed(s);
-                    status(s).error_count = 2;
-                }, "save Error 3, ProvisioningError, 480s"),
-                ("wiping failed for the fourth time, and to be deleted", |s| {
-                    delete(s);
-                    clean_failed(s);
-                    status(s).error_count = 3;
-                }, "save PoweringOffBeforeDelete Error 4, ProvisioningError, now"),
-                ("to be deleted, without a node or credentials", |s| {
-                    delete(s);
-                    s.facts.secret = Some(None);
-                    s.facts.node = Some(NodeFound::Absent);
-                }, "save Deleting, now"),
-                ("inspecting", |s| {
-                    status(s).provisioning.image = Image::default();
-                    change_node(s, |n| n.provision_state = ProvisionState::Inspecting);
-                }, "fails to deprovision a node in the unexpected state Inspecting"),
+                (
+                    "wiping is tried again",
+                    |s| {
+                        clean_failed(s);
+                        failed(s, ErrorType::Provisioning, 1);
+                    },
+                    "unset maintenance, manage, save Ok 1, 3s",
+                ),
+                (
+                    "tearing down failed",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Error),
+                    "save Error 1, ProvisioningError, 120s",
+                ),
+                (
+                    "adoption failed on the way here",
+                    |s| {
+                        change_node(s, |n| n.provision_state = ProvisionState::AdoptFailed);
+                    },
+                    "save Error 1, ProvisionedRegistrationError, 120s",
+                ),
+                (
+                    "wiping failed for the third time, and to be deleted",
+                    |s| {
+                        delete(s);
+                        clean_failed(s);
+                        status(s).error_count = 2;
+                    },
+                    "save Error 3, ProvisioningError, 480s",
+                ),
+                (
+                    "wiping failed for the fourth time, and to be deleted",
+                    |s| {
+                        delete(s);
+                        clean_failed(s);
+                        status(s).error_count = 3;
+                    },
+                    "save PoweringOffBeforeDelete Error 4, ProvisioningError, now",
+                ),
+                (
+                    "to be deleted, without a node or credentials",
+                    |s| {
+                        delete(s);
+                        s.facts.secret = Some(None);
+                        s.facts.node = Some(NodeFound::Absent);
+                    },
+                    "save Deleting, now",
+                ),
+                (
+                    "inspecting",
+                    |s| {
+                        status(s).provisioning.image = Image::default();
+                        change_node(s, |n| n.provision_state = ProvisionState::Inspecting);
+                    },
+                    "fails to deprovision a node in the unexpected state Inspecting",
+                ),
             ],
         );
     }

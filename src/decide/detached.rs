@@ -98,30 +98,54 @@ mod tests {
             State::Provisioned,
             &[
                 ("its node goes", |s| annotate(s, DETACHED_ANNOTATION, ""), "set maintenance, now"),
-                ("its node is gone", |s| {
-                    annotate(s, DETACHED_ANNOTATION, "");
-                    s.facts.node = Some(NodeFound::Absent);
-                }, "save Detached 0, 600s"),
+                (
+                    "its node is gone",
+                    |s| {
+                        annotate(s, DETACHED_ANNOTATION, "");
+                        s.facts.node = Some(NodeFound::Absent);
+                    },
+                    "save Detached 0, 600s",
+                ),
                 ("left alone", |s| detached(s, ""), "600s"),
-                ("attached again", |s| status(s).operational_status = OperationalStatus::Detached, "save Ok 0, now"),
-                ("deleted", |s| {
-                    detached(s, "");
-                    delete(s);
-                }, "save Deleting, now"),
-                ("deleted, to wait", |s| {
-                    detached(s, r#"{"deleteAction": "delay"}"#);
-                    delete(s);
-                }, "600s"),
+                (
+                    "attached again",
+                    |s| status(s).operational_status = OperationalStatus::Detached,
+                    "save Ok 0, now",
+                ),
+                (
+                    "deleted",
+                    |s| {
+                        detached(s, "");
+                        delete(s);
+                    },
+                    "save Deleting, now",
+                ),
+                (
+                    "deleted, to wait",
+                    |s| {
+                        detached(s, r#"{"deleteAction": "delay"}"#);
+                        delete(s);
+                    },
+                    "600s",
+                ),
             ],
         );
         check(
             State::Provisioning,
             &[
-                ("not while it is being provisioned", |s| {
-                    annotate(s, DETACHED_ANNOTATION, "");
-                    change_node(s, |n| n.provision_state = ProvisionState::Deploying);
-                }, "save, 10s"),
-                ("unless it is forced", |s| annotate(s, DETACHED_ANNOTATION, r#"{"force": true}"#), "delete node, now"),
+                (
+                    "not while it is being provisioned",
+                    |s| {
+                        annotate(s, DETACHED_ANNOTATION, "");
+                        change_node(s, |n| n.provision_state = ProvisionState::Deploying);
+                    },
+                    "save, 10s",
+                ),
+                (
+                    "unless it is forced",
+                    |s| annotate(s, DETACHED_ANNOTATION, r#"{"force": true}"#),
+                    "delete node, now",
+                ),
             ],
         );
     }

@@ -99,13 +99,25 @@ mod tests {
             State::New,
             &[
                 ("with a BMC", |_| {}, "save Registering, now"),
-                ("without", |s| s.host.spec.bmc = Default::default(), "save Unmanaged Discovered 0, Discovered, now"),
+                (
+                    "without",
+                    |s| s.host.spec.bmc = Default::default(),
+                    "save Unmanaged Discovered 0, Discovered, now",
+                ),
                 ("without a finalizer", |s| s.host.metadata.finalizers = None, "edit [AddFinalizer], now"),
-                ("paused", |s| {
-                    s.host.metadata.finalizers = None;
-                    annotate(s, "baremetalhost.metal3.io/paused", "");
-                }, "never"),
-                ("Ironic cannot work", |s| s.facts.ironic = Some(crate::observe::IronicFound::NotReady), "30s"),
+                (
+                    "paused",
+                    |s| {
+                        s.host.metadata.finalizers = None;
+                        annotate(s, "baremetalhost.metal3.io/paused", "");
+                    },
+                    "never",
+                ),
+                (
+                    "Ironic cannot work",
+                    |s| s.facts.ironic = Some(crate::observe::IronicFound::NotReady),
+                    "30s",
+                ),
                 ("nobody asked whether Ironic can", |s| s.facts.ironic = None, "? ironic"),
             ],
         );
@@ -125,20 +137,29 @@ mod tests {
             let status = status(seen);
             status.good_credentials = status.tried_credentials.clone();
             status.hardware_profile = "unknown".to_owned();
-            status.provisioning.root_device_hints = serde_json::from_str(r#"{"deviceName": "/dev/sda"}"#).ok();
+            status.provisioning.root_device_hints =
+                serde_json::from_str(r#"{"deviceName": "/dev/sda"}"#).ok();
         }
         check(
             State::Registering,
             &[
                 ("to be inspected", registered, "save Inspecting, now"),
-                ("not to be inspected", |s| {
-                    registered(s);
-                    annotate(s, "inspect.metal3.io", "disabled");
-                }, "save Preparing, now"),
-                ("in use", |s| {
-                    registered(s);
-                    s.host.spec.externally_provisioned = true;
-                }, "save ExternallyProvisioned, now"),
+                (
+                    "not to be inspected",
+                    |s| {
+                        registered(s);
+                        annotate(s, "inspect.metal3.io", "disabled");
+                    },
+                    "save Preparing, now",
+                ),
+                (
+                    "in use",
+                    |s| {
+                        registered(s);
+                        s.host.spec.externally_provisioned = true;
+                    },
+                    "save ExternallyProvisioned, now",
+                ),
             ],
         );
     }
@@ -161,10 +182,14 @@ mod tests {
         }
         check(
             State::Deprovisioning,
-            &[("its BMC cannot be used", |s| {
-                delete(s);
-                failed(s, ErrorType::Registration, 4);
-            }, "save Deleting, now")],
+            &[(
+                "its BMC cannot be used",
+                |s| {
+                    delete(s);
+                    failed(s, ErrorType::Registration, 4);
+                },
+                "save Deleting, now",
+            )],
         );
     }
 }

@@ -67,8 +67,14 @@ pub(super) fn image_fields(image: Option<&Image>) -> Vec<(&'static str, Option<V
 }
 
 /// All fields that [`image_fields`] may set.
-const FIELDS: [&str; 6] =
-    ["boot_iso", "image_source", "image_disk_format", "image_checksum", "image_os_hash_algo", "image_os_hash_value"];
+const FIELDS: [&str; 6] = [
+    "boot_iso",
+    "image_source",
+    "image_disk_format",
+    "image_checksum",
+    "image_os_hash_algo",
+    "image_os_hash_value",
+];
 
 /// Wants the node's `instance_info` to name this image and no other.
 pub(super) fn want_image(patch: &mut Patch, node: &Node, image: Option<&Image>) {
@@ -79,10 +85,9 @@ pub(super) fn want_image(patch: &mut Patch, node: &Node, image: Option<&Image>) 
 
 /// Whether the node was last told to hold this image.
 pub(super) fn has_image(node: &Node, image: Option<&Image>) -> bool {
-    image_fields(image)
-        .iter()
-        .filter(|(field, _)| *field != "image_disk_format")
-        .all(|(field, wanted)| node.instance_info.get(*field).filter(|value| !value.is_null()) == wanted.as_ref())
+    image_fields(image).iter().filter(|(field, _)| *field != "image_disk_format").all(|(field, wanted)| {
+        node.instance_info.get(*field).filter(|value| !value.is_null()) == wanted.as_ref()
+    })
 }
 
 /// What is wrong with an image before it is tried.

@@ -95,7 +95,11 @@ fn start(pass: &mut Pass<'_>, node: &Node) -> LookAgain {
     patch.want_in("properties", &node.properties, "cpu_arch", Some(pass.seen.host.architecture().into()));
     if let Some(address) = pass.address() {
         let wanted = register::inspect_interface(pass, &address);
-        patch.want("/inspect_interface", node.inspect_interface.clone().map(Into::into).as_ref(), Some(wanted.into()));
+        patch.want(
+            "/inspect_interface",
+            node.inspect_interface.clone().map(Into::into).as_ref(),
+            Some(wanted.into()),
+        );
     }
     pass.patch(node, patch);
     let sent = pass.send_to(node, ProvisionTarget::Inspect);
@@ -109,7 +113,8 @@ fn start(pass: &mut Pass<'_>, node: &Node) -> LookAgain {
 fn started(pass: &mut Pass<'_>, sent: Sent) -> LookAgain {
     match sent {
         Sent::Yes(look_again) => {
-            let asked = [(inspection_is_wanted(pass), INSPECT_ANNOTATION), (reboot::plain(pass), REBOOT_ANNOTATION)];
+            let asked =
+                [(inspection_is_wanted(pass), INSPECT_ANNOTATION), (reboot::plain(pass), REBOOT_ANNOTATION)];
             let edits = asked.into_iter().filter(|(present, _)| *present);
             pass.edit(edits.map(|(_, annotation)| HostEdit::RemoveAnnotation(annotation)).collect());
             look_again
@@ -154,45 +159,105 @@ mod tests {
             State::Inspecting,
             &[
                 ("nothing is known", |_| {}, "? inventory"),
-                ("there is no inventory", |s| s.facts.inventory = Some(None), "inspect, InspectionStarted, 3s"),
+                (
+                    "there is no inventory",
+                    |s| s.facts.inventory = Some(None),
+                    "inspect, InspectionStarted, 3s",
+                ),
                 ("at work", |s| change_node(s, |n| n.provision_state = ProvisionState::Inspecting), "10s"),
-                ("the agent is at work", |s| change_node(s, |n| n.provision_state = ProvisionState::InspectWait), "10s"),
-                ("done", |s| s.facts.inventory = Some(Some(inventory())),
-                    "create hardware data, save Preparing, InspectionComplete, now"),
-                ("done, with something else known before", |s| {
-                    s.facts.inventory = Some(Some(inventory()));
-                    s.hardware_data = Some(HardwareData::new("worker-0", HardwareDataSpec { hardware: Some(HardwareDetails::default()) }));
-                }, "release hardware data, delete hardware data, create hardware data, save Preparing, InspectionComplete, now"),
-                ("failed", |s| change_node(s, |n| {
-                    n.provision_state = ProvisionState::InspectFailed;
-                    n.last_error = "timeout".into();
-                }), "save Error 1, InspectionError, 120s"),
-                ("tried again", |s| {
-                    change_node(s, |n| n.provision_state = ProvisionState::InspectFailed);
-                    failed(s, ErrorType::Inspection, 1);
-                }, "inspect, save Ok 1, InspectionStarted, 3s"),
-                ("aborted, then tried again", |s| change_node(s, |n| {
-                    n.provision_state = ProvisionState::InspectFailed;
-                    n.last_error = "Inspection was aborted by request.".into();
-                }), "inspect, InspectionStarted, 3s"),
-                ("a reboot is forced", |s| {
-                    change_node(s, |n| n.provision_state = ProvisionState::InspectWait);
-                    annotate(s, "reboot.metal3.io", r#"{"force": true}"#);
-                }, r#"abort, edit [RemoveAnnotation("reboot.metal3.io")], 3s"#),
-                ("wanted anew", |s| annotate(s, "inspect.metal3.io", ""),
-                    r#"inspect, edit [RemoveAnnotation("inspect.metal3.io")], InspectionStarted, 3s"#),
-                ("disabled", |s| s.host.spec.inspection_mode = Some(InspectionMode::Disabled), "save Preparing, InspectionSkipped, now"),
-                ("from available", |s| change_node(s, |n| n.provision_state = ProvisionState::Available), "manage, 3s"),
-                ("in use", |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
-                    "fails to inspect a node in the unexpected state Active"),
-                ("a fault of Ironic's finding", |s| {
-                    s.facts.inventory = Some(None);
-                    change_node(s, |n| n.fault = "power failure".into());
-                }, "10s"),
-                ("maintenance set by hand", |s| {
-                    s.facts.inventory = Some(None);
-                    change_node(s, |n| n.maintenance = true);
-                }, "unset maintenance, now"),
+                (
+                    "the agent is at work",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::InspectWait),
+                    "10s",
+                ),
+                (
+                    "done",
+                    |s| s.facts.inventory = Some(Some(inventory())),
+                    "create hardware data, save Preparing, InspectionComplete, now",
+                ),
+                (
+                    "done, with something else known before",
+                    |s| {
+                        s.facts.inventory = Some(Some(inventory()));
+                        s.hardware_data = Some(HardwareData::new(
+                            "worker-0",
+                            HardwareDataSpec { hardware: Some(HardwareDetails::default()) },
+                        ));
+                    },
+                    "release hardware data, delete hardware data, create hardware data, save Preparing, InspectionComplete, now",
+                ),
+                (
+                    "failed",
+                    |s| {
+                        change_node(s, |n| {
+                            n.provision_state = ProvisionState::InspectFailed;
+                            n.last_error = "timeout".into();
+                        })
+                    },
+                    "save Error 1, InspectionError, 120s",
+                ),
+                (
+                    "tried again",
+                    |s| {
+                        change_node(s, |n| n.provision_state = ProvisionState::InspectFailed);
+                        failed(s, ErrorType::Inspection, 1);
+                    },
+                    "inspect, save Ok 1, InspectionStarted, 3s",
+                ),
+                (
+                    "aborted, then tried again",
+                    |s| {
+                        change_node(s, |n| {
+                            n.provision_state = ProvisionState::InspectFailed;
+                            n.last_error = "Inspection was aborted by request.".into();
+                        })
+                    },
+                    "inspect, InspectionStarted, 3s",
+                ),
+                (
+                    "a reboot is forced",
+                    |s| {
+                        change_node(s, |n| n.provision_state = ProvisionState::InspectWait);
+                        annotate(s, "reboot.metal3.io", r#"{"force": true}"#);
+                    },
+                    r#"abort, edit [RemoveAnnotation("reboot.metal3.io")], 3s"#,
+                ),
+                (
+                    "wanted anew",
+                    |s| annotate(s, "inspect.metal3.io", ""),
+                    r#"inspect, edit [RemoveAnnotation("inspect.metal3.io")], InspectionStarted, 3s"#,
+                ),
+                (
+                    "disabled",
+                    |s| s.host.spec.inspection_mode = Some(InspectionMode::Disabled),
+                    "save Preparing, InspectionSkipped, now",
+                ),
+                (
+                    "from available",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Available),
+                    "manage, 3s",
+                ),
+                (
+                    "in use",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
+                    "fails to inspect a node in the unexpected state Active",
+                ),
+                (
+                    "a fault of Ironic's finding",
+                    |s| {
+                        s.facts.inventory = Some(None);
+                        change_node(s, |n| n.fault = "power failure".into());
+                    },
+                    "10s",
+                ),
+                (
+                    "maintenance set by hand",
+                    |s| {
+                        s.facts.inventory = Some(None);
+                        change_node(s, |n| n.maintenance = true);
+                    },
+                    "unset maintenance, now",
+                ),
             ],
         );
     }

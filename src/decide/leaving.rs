@@ -47,33 +47,57 @@ mod tests {
             State::PoweringOffBeforeDelete,
             &[
                 ("on", delete, "power off, PowerOff, now"),
-                ("on its way", |s| {
-                    delete(s);
-                    change_node(s, |n| n.target_power_state = Some("power off".into()));
-                }, "3s"),
-                ("off", |s| {
-                    delete(s);
-                    change_node(s, |n| n.power_state = Some("power off".into()));
-                }, "save Deleting, now"),
-                ("it did not go off", |s| {
-                    delete(s);
-                    change_node(s, |n| n.last_error = "no answer".into());
-                }, "save Error 1, PowerManagementError, 120s"),
-                ("tried again", |s| {
-                    delete(s);
-                    failed(s, ErrorType::PowerManagement, 1);
-                    change_node(s, |n| n.last_error = "no answer".into());
-                }, "power off, save Ok 1, PowerOff, now"),
-                ("it did not go off for the fourth time", |s| {
-                    delete(s);
-                    failed(s, ErrorType::Provisioning, 3);
-                    change_node(s, |n| n.last_error = "no answer".into());
-                }, "save Deleting Error 4, PowerManagementError, now"),
-                ("never to be off", |s| {
-                    delete(s);
-                    s.host.spec.disable_power_off = true;
-                    change_node(s, |n| n.disable_power_off = true);
-                }, "save Deleting, now"),
+                (
+                    "on its way",
+                    |s| {
+                        delete(s);
+                        change_node(s, |n| n.target_power_state = Some("power off".into()));
+                    },
+                    "3s",
+                ),
+                (
+                    "off",
+                    |s| {
+                        delete(s);
+                        change_node(s, |n| n.power_state = Some("power off".into()));
+                    },
+                    "save Deleting, now",
+                ),
+                (
+                    "it did not go off",
+                    |s| {
+                        delete(s);
+                        change_node(s, |n| n.last_error = "no answer".into());
+                    },
+                    "save Error 1, PowerManagementError, 120s",
+                ),
+                (
+                    "tried again",
+                    |s| {
+                        delete(s);
+                        failed(s, ErrorType::PowerManagement, 1);
+                        change_node(s, |n| n.last_error = "no answer".into());
+                    },
+                    "power off, save Ok 1, PowerOff, now",
+                ),
+                (
+                    "it did not go off for the fourth time",
+                    |s| {
+                        delete(s);
+                        failed(s, ErrorType::Provisioning, 3);
+                        change_node(s, |n| n.last_error = "no answer".into());
+                    },
+                    "save Deleting Error 4, PowerManagementError, now",
+                ),
+                (
+                    "never to be off",
+                    |s| {
+                        delete(s);
+                        s.host.spec.disable_power_off = true;
+                        change_node(s, |n| n.disable_power_off = true);
+                    },
+                    "save Deleting, now",
+                ),
             ],
         );
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use jiff::{Timestamp, Unit};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Busy, Decision, Effect, HostEdit, LookAgain, Undecided, backoff};
 use crate::{
     bmh::{
-        BareMetalHostSpec, BareMetalHostStatus, CustomDeploy, ErrorType, Image, OperationMetric, OperationalStatus,
-        ProvisioningState,
+        BareMetalHostSpec, BareMetalHostStatus, CustomDeploy, ErrorType, Image, OperationMetric,
+        OperationalStatus, ProvisioningState,
     },
     names::{BmcAddress, node_name},
     observe::{FoundBy, IronicFound, NodeFound, Observation, Question, Search},
@@ -166,8 +166,11 @@ impl<'a> Pass<'a> {
     /// The node that is certainly this host's own. Upstream goes by the stored id alone and so forgets a node whose id
     /// it did not come to store.
     pub(super) fn find_own(&self) -> Result<Option<&'a Node>, Undecided> {
-        let search =
-            Search { id: self.before.provisioning.id.clone(), names: vec![self.node_name()], mac: String::new() };
+        let search = Search {
+            id: self.before.provisioning.id.clone(),
+            names: vec![self.node_name()],
+            mac: String::new(),
+        };
         Ok(match self.ask(search)? {
             NodeFound::Absent | NodeFound::Found { by: FoundBy::Mac, .. } => None,
             NodeFound::Found { node, by: FoundBy::Id | FoundBy::Name } => Some(node),
@@ -176,7 +179,8 @@ impl<'a> Pass<'a> {
 
     /// The registered node, or a failed pass: the next one registers it again.
     pub(super) fn node(&self) -> Result<&'a Node, Undecided> {
-        self.find_own()?.ok_or_else(|| Undecided::Fails("find the host's node: it is not registered".to_owned()))
+        self.find_own()?
+            .ok_or_else(|| Undecided::Fails("find the host's node: it is not registered".to_owned()))
     }
 
     fn ask(&self, search: Search) -> Result<&'a NodeFound, Undecided> {
@@ -219,8 +223,13 @@ impl<'a> Pass<'a> {
         self.events.push(Effect::Event { reason, message: message.into() });
     }
 
-    /// Sends a patch unless there is nothing to change.
-    pub(super) fn patch(&mut self, node: &Node, patch: Patch) {
+    /// Sends a patch unless there is nothing to change that this pass has not sent already.
+    pub(super) fn patch(&mut self, node: &Node, mut patch: Patch) {
+        for effect in &self.effects {
+            if let Effect::Ironic(Request::PatchNode { patch: sent, .. }) = effect {
+                patch.0.retain(|op| !sent.0.contains(op));
+            }
+        }
         if !patch.is_empty() {
             self.ironic_request(Request::PatchNode { node: node.uuid.clone(), patch });
         }
@@ -252,7 +261,12 @@ impl<'a> Pass<'a> {
             self.ironic_request(Request::UnsetMaintenance { node: node.uuid.clone() });
             return Sent::NotYet(LookAgain::Now);
         }
-        self.ironic_request(Request::Provision { node: node.uuid.clone(), target, configdrive, deploy_steps });
+        self.ironic_request(Request::Provision {
+            node: node.uuid.clone(),
+            target,
+            configdrive,
+            deploy_steps,
+        });
         Sent::Yes(self.soon())
     }
 
@@ -324,8 +338,11 @@ impl<'a> Pass<'a> {
             metric.open(now);
         }
         match next {
-            ProvisioningState::Registering | ProvisioningState::Inspecting | ProvisioningState::Provisioning => {
-                self.status.provisioning.boot_mode = Some(self.spec().boot_mode.unwrap_or(crate::bmh::BootMode::Uefi));
+            ProvisioningState::Registering
+            | ProvisioningState::Inspecting
+            | ProvisioningState::Provisioning => {
+                self.status.provisioning.boot_mode =
+                    Some(self.spec().boot_mode.unwrap_or(crate::bmh::BootMode::Uefi));
             }
             ProvisioningState::New
             | ProvisioningState::Unmanaged
@@ -414,5 +431,8 @@ fn clear_error(status: &mut BareMetalHostStatus) {
 /// Kubernetes keeps whole seconds.
 fn whole_seconds(now: Timestamp) -> Time {
     // Truncating to seconds cannot leave the range of a timestamp, so the fallback is never taken.
-    Time(now.round(jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc)).unwrap_or(now))
+    Time(
+        now.round(jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc))
+            .unwrap_or(now),
+    )
 }

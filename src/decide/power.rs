@@ -83,7 +83,8 @@ fn change(pass: &mut Pass<'_>, node: &Node, wanted: bool, reboot: Option<Reboot>
     match powered {
         Powered::AlreadySo => Ok(steady(pass)),
         Powered::Changing(look_again) => {
-            if pass.spec().disable_power_off && !wanted && look_again == LookAgain::Now && reboot::plain(pass) {
+            if pass.spec().disable_power_off && !wanted && look_again == LookAgain::Now && reboot::plain(pass)
+            {
                 // The machine will never be seen to be off, so the request itself is all there is of this reboot.
                 pass.edit(vec![HostEdit::RemoveAnnotation(REBOOT_ANNOTATION)]);
             }
@@ -103,7 +104,9 @@ fn change(pass: &mut Pass<'_>, node: &Node, wanted: bool, reboot: Option<Reboot>
 /// Everything is as it should be.
 fn steady(pass: &mut Pass<'_>) -> LookAgain {
     pass.status.error_count = 0;
-    if pass.failed_with(ErrorType::PowerManagement) || pass.status.operational_status == OperationalStatus::Unknown {
+    if pass.failed_with(ErrorType::PowerManagement)
+        || pass.status.operational_status == OperationalStatus::Unknown
+    {
         pass.clear_error();
     }
     LookAgain::After(backoff::STEADY)
@@ -142,7 +145,10 @@ pub(super) fn power_off(pass: &mut Pass<'_>, node: &Node, strength: Strength, fo
     let (power, message) = match strength {
         Strength::Soft if !force => {
             // A driver without soft power-off answers 400.
-            (SetPower { target: soft, timeout: Some(SOFT_LIMIT), otherwise: Some(hard) }, "Host soft powered off")
+            (
+                SetPower { target: soft, timeout: Some(SOFT_LIMIT), otherwise: Some(hard) },
+                "Host soft powered off",
+            )
         }
         Strength::Soft | Strength::Hard => {
             (SetPower { target: hard, timeout: None, otherwise: None }, "Host powered off")
@@ -218,34 +224,58 @@ mod tests {
                 ("found off", |s| change_node(s, |n| n.power_state = Some("power off".into())), "save, now"),
                 ("not known", |s| change_node(s, |n| n.power_state = None), "60s"),
                 ("off, wanted on", off, "power on, PowerOn, now"),
-                ("going on", |s| {
-                    off(s);
-                    change_node(s, |n| n.target_power_state = Some("power on".into()));
-                }, "3s"),
-                ("it did not go on", |s| {
-                    off(s);
-                    change_node(s, |n| n.last_error = "no answer".into());
-                }, "save Error 1, PowerManagementError, 120s"),
-                ("tried again", |s| {
-                    off(s);
-                    failed(s, ErrorType::PowerManagement, 1);
-                    change_node(s, |n| n.last_error = "no answer".into());
-                }, "power on, save Ok 1, PowerOn, now"),
+                (
+                    "going on",
+                    |s| {
+                        off(s);
+                        change_node(s, |n| n.target_power_state = Some("power on".into()));
+                    },
+                    "3s",
+                ),
+                (
+                    "it did not go on",
+                    |s| {
+                        off(s);
+                        change_node(s, |n| n.last_error = "no answer".into());
+                    },
+                    "save Error 1, PowerManagementError, 120s",
+                ),
+                (
+                    "tried again",
+                    |s| {
+                        off(s);
+                        failed(s, ErrorType::PowerManagement, 1);
+                        change_node(s, |n| n.last_error = "no answer".into());
+                    },
+                    "power on, save Ok 1, PowerOn, now",
+                ),
                 ("it went on in the end", |s| failed(s, ErrorType::PowerManagement, 2), "save Ok 0, 60s"),
                 ("on, wanted off", |s| s.host.spec.online = false, "soft power off, PowerOff, now"),
-                ("on, wanted off, after an error", |s| {
-                    s.host.spec.online = false;
-                    status(s).error_count = 1;
-                }, "power off, PowerOff, now"),
-                ("on, wanted off, but never to be off", |s| {
-                    s.host.spec.online = false;
-                    s.host.spec.disable_power_off = true;
-                    change_node(s, |n| n.disable_power_off = true);
-                }, "soft rebooting, PowerOff, now"),
-                ("off, wanted on, and the node is on its way elsewhere", |s| {
-                    off(s);
-                    change_node(s, |n| n.target_provision_state = Some("active".into()));
-                }, "3s"),
+                (
+                    "on, wanted off, after an error",
+                    |s| {
+                        s.host.spec.online = false;
+                        status(s).error_count = 1;
+                    },
+                    "power off, PowerOff, now",
+                ),
+                (
+                    "on, wanted off, but never to be off",
+                    |s| {
+                        s.host.spec.online = false;
+                        s.host.spec.disable_power_off = true;
+                        change_node(s, |n| n.disable_power_off = true);
+                    },
+                    "soft rebooting, PowerOff, now",
+                ),
+                (
+                    "off, wanted on, and the node is on its way elsewhere",
+                    |s| {
+                        off(s);
+                        change_node(s, |n| n.target_provision_state = Some("active".into()));
+                    },
+                    "3s",
+                ),
             ],
         );
     }
@@ -256,29 +286,52 @@ mod tests {
             State::Provisioned,
             &[
                 ("asked for", |s| annotate(s, "reboot.metal3.io", ""), "soft power off, PowerOff, now"),
-                ("asked for, at once", |s| annotate(s, "reboot.metal3.io", r#"{"mode": "hard"}"#), "power off, PowerOff, now"),
-                ("asked for in words that nobody knows", |s| annotate(s, "reboot.metal3.io", "please"),
-                    "soft power off, InvalidAnnotationValue, PowerOff, now"),
-                ("half done", |s| {
-                    off(s);
-                    annotate(s, "reboot.metal3.io", "");
-                }, r#"edit [RemoveAnnotation("reboot.metal3.io")], now"#),
-                ("kept off by another", |s| {
-                    off(s);
-                    annotate(s, "reboot.metal3.io/remediation", "");
-                }, "60s"),
-                ("never to be off", |s| {
-                    annotate(s, "reboot.metal3.io", "");
-                    s.host.spec.disable_power_off = true;
-                    change_node(s, |n| n.disable_power_off = true);
-                }, r#"soft rebooting, edit [RemoveAnnotation("reboot.metal3.io")], PowerOff, now"#),
+                (
+                    "asked for, at once",
+                    |s| annotate(s, "reboot.metal3.io", r#"{"mode": "hard"}"#),
+                    "power off, PowerOff, now",
+                ),
+                (
+                    "asked for in words that nobody knows",
+                    |s| annotate(s, "reboot.metal3.io", "please"),
+                    "soft power off, InvalidAnnotationValue, PowerOff, now",
+                ),
+                (
+                    "half done",
+                    |s| {
+                        off(s);
+                        annotate(s, "reboot.metal3.io", "");
+                    },
+                    r#"edit [RemoveAnnotation("reboot.metal3.io")], now"#,
+                ),
+                (
+                    "kept off by another",
+                    |s| {
+                        off(s);
+                        annotate(s, "reboot.metal3.io/remediation", "");
+                    },
+                    "60s",
+                ),
+                (
+                    "never to be off",
+                    |s| {
+                        annotate(s, "reboot.metal3.io", "");
+                        s.host.spec.disable_power_off = true;
+                        change_node(s, |n| n.disable_power_off = true);
+                    },
+                    r#"soft rebooting, edit [RemoveAnnotation("reboot.metal3.io")], PowerOff, now"#,
+                ),
             ],
         );
         check(
             State::Available,
             &[
                 ("a free host does not care", |s| annotate(s, "reboot.metal3.io/x", ""), "60s"),
-                ("unless it is forced", |s| annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#), "soft power off, PowerOff, now"),
+                (
+                    "unless it is forced",
+                    |s| annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#),
+                    "soft power off, PowerOff, now",
+                ),
             ],
         );
     }
@@ -287,7 +340,9 @@ mod tests {
     fn an_operating_system_gets_three_minutes_and_then_none() {
         let mut seen = settled(State::Provisioned);
         seen.host.spec.online = false;
-        let Request::Power { power, .. } = request(&seen, "soft power off") else { panic!("it is about power") };
+        let Request::Power { power, .. } = request(&seen, "soft power off") else {
+            panic!("it is about power")
+        };
         assert_eq!((power.timeout, power.otherwise), (Some(SOFT_LIMIT), Some(PowerTarget::Off)));
     }
 }

@@ -67,18 +67,33 @@ mod tests {
             State::Preparing,
             &[
                 ("manageable", |_| {}, "save Available, now"),
-                ("available", |s| change_node(s, |n| n.provision_state = ProvisionState::Available), "save Available, now"),
+                (
+                    "available",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Available),
+                    "save Available, now",
+                ),
                 ("cleaning", |s| change_node(s, |n| n.provision_state = ProvisionState::CleanWait), "10s"),
-                ("failed", |s| change_node(s, |n| n.provision_state = ProvisionState::CleanFailed), "save Error 1, PreparationError, 120s"),
-                ("tried again", |s| {
-                    failed(s, ErrorType::Preparation, 1);
-                    change_node(s, |n| {
-                        n.provision_state = ProvisionState::CleanFailed;
-                        n.maintenance = true;
-                    });
-                }, "unset maintenance, manage, save Ok 1, 3s"),
-                ("in use", |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
-                    "fails to prepare a node in the unexpected state Active"),
+                (
+                    "failed",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::CleanFailed),
+                    "save Error 1, PreparationError, 120s",
+                ),
+                (
+                    "tried again",
+                    |s| {
+                        failed(s, ErrorType::Preparation, 1);
+                        change_node(s, |n| {
+                            n.provision_state = ProvisionState::CleanFailed;
+                            n.maintenance = true;
+                        });
+                    },
+                    "unset maintenance, manage, save Ok 1, 3s",
+                ),
+                (
+                    "in use",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
+                    "fails to prepare a node in the unexpected state Active",
+                ),
             ],
         );
     }

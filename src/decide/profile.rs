@@ -13,13 +13,15 @@ pub(super) fn settle(pass: &mut Pass<'_>) -> Result<(), Undecided> {
         .find(|name| !name.is_empty())
         .unwrap_or(DEFAULT)
         .to_owned();
-    let default = hints(&name)
-        .ok_or_else(|| Undecided::Fails(format!("use the hardware profile {name:?}: there is none of that name")))?;
+    let default = hints(&name).ok_or_else(|| {
+        Undecided::Fails(format!("use the hardware profile {name:?}: there is none of that name"))
+    })?;
     if pass.status.hardware_profile != name {
         pass.event("ProfileSet", format!("Hardware profile set: {name}"));
         pass.status.hardware_profile = name;
     }
-    pass.status.provisioning.root_device_hints = Some(pass.spec().root_device_hints.clone().unwrap_or(default));
+    pass.status.provisioning.root_device_hints =
+        Some(pass.spec().root_device_hints.clone().unwrap_or(default));
     Ok(())
 }
 
@@ -49,16 +51,32 @@ mod tests {
             State::Available,
             &[
                 ("settled", |_| {}, "60s"),
-                ("the user's", |s| {
-                    s.host.spec.root_device_hints = Some(RootDeviceHints { model: "QEMU".into(), ..RootDeviceHints::default() });
-                }, "save, now"),
-                ("another profile's", |s| s.host.spec.hardware_profile = "dell".into(), "save, ProfileSet, now"),
-                ("the profile's, kept", |s| {
-                    status(s).hardware_profile = "libvirt".into();
-                    status(s).provisioning.root_device_hints = super::hints("libvirt");
-                }, "60s"),
-                ("of a profile that is none", |s| s.host.spec.hardware_profile = "vax".into(),
-                    r#"fails to use the hardware profile "vax": there is none of that name"#),
+                (
+                    "the user's",
+                    |s| {
+                        s.host.spec.root_device_hints =
+                            Some(RootDeviceHints { model: "QEMU".into(), ..RootDeviceHints::default() });
+                    },
+                    "save, now",
+                ),
+                (
+                    "another profile's",
+                    |s| s.host.spec.hardware_profile = "dell".into(),
+                    "save, ProfileSet, now",
+                ),
+                (
+                    "the profile's, kept",
+                    |s| {
+                        status(s).hardware_profile = "libvirt".into();
+                        status(s).provisioning.root_device_hints = super::hints("libvirt");
+                    },
+                    "60s",
+                ),
+                (
+                    "of a profile that is none",
+                    |s| s.host.spec.hardware_profile = "vax".into(),
+                    r#"fails to use the hardware profile "vax": there is none of that name"#,
+                ),
             ],
         );
     }

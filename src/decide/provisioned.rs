@@ -6,10 +6,7 @@ use super::{
     pass::{Outcome, Pass},
     power,
 };
-use crate::{
-    bmh::ProvisioningState,
-    regression::Regression,
-};
+use crate::{bmh::ProvisioningState, regression::Regression};
 
 pub(super) fn handle(pass: &mut Pass<'_>) -> Outcome {
     if is_cancelled(pass) {
@@ -44,7 +41,8 @@ pub(super) fn is_cancelled(pass: &Pass<'_>) -> bool {
     }
     let wanted = pass.spec().image.as_ref().map_or("", |image| &image.url);
     let present = &pass.status.provisioning.image.url;
-    let step = |custom: Option<&crate::bmh::CustomDeploy>| custom.map_or("", |custom| &custom.method).to_owned();
+    let step =
+        |custom: Option<&crate::bmh::CustomDeploy>| custom.map_or("", |custom| &custom.method).to_owned();
     let wanted_step = step(pass.spec().custom_deploy.as_ref());
     let present_step = step(pass.status.provisioning.custom_deploy.as_ref());
     if !wanted_step.is_empty() {
@@ -82,34 +80,77 @@ mod tests {
             &[
                 ("nothing changed", |_| {}, "60s"),
                 ("the image is no longer wanted", |s| s.host.spec.image = None, "save Deprovisioning, now"),
-                ("another image is wanted", |s| s.host.spec.image.iter_mut().for_each(|image| image.url.push('2')),
-                    "save Deprovisioning, now"),
-                ("another checksum is wanted", |s| s.host.spec.image.iter_mut().for_each(|image| image.checksum.push('2')), "60s"),
-                ("a custom step is wanted besides", |s| s.host.spec.custom_deploy = Some(CustomDeploy { method: "a".into() }), "60s"),
-                ("a custom step is no longer wanted", |s| status(s).provisioning.custom_deploy = Some(CustomDeploy { method: "a".into() }),
-                    "save Deprovisioning, now"),
-                ("Ironic forgot, and knows the BMC again", |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
+                (
+                    "another image is wanted",
+                    |s| s.host.spec.image.iter_mut().for_each(|image| image.url.push('2')),
+                    "save Deprovisioning, now",
+                ),
+                (
+                    "another checksum is wanted",
+                    |s| s.host.spec.image.iter_mut().for_each(|image| image.checksum.push('2')),
+                    "60s",
+                ),
+                (
+                    "a custom step is wanted besides",
+                    |s| s.host.spec.custom_deploy = Some(CustomDeploy { method: "a".into() }),
+                    "60s",
+                ),
+                (
+                    "a custom step is no longer wanted",
+                    |s| status(s).provisioning.custom_deploy = Some(CustomDeploy { method: "a".into() }),
+                    "save Deprovisioning, now",
+                ),
+                (
+                    "Ironic forgot, and knows the BMC again",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
                     "patch /instance_uuid /instance_info/image_source /instance_info/image_disk_format \
-/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, 3s"),
-                ("it is being adopted", |s| change_node(s, |n| n.provision_state = ProvisionState::Adopting), "3s"),
+/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, 3s",
+                ),
+                (
+                    "it is being adopted",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Adopting),
+                    "3s",
+                ),
                 ("adoption failed", adoption_failed, "save Error 1, ProvisionedRegistrationError, 120s"),
-                ("after that", |s| {
-                    adoption_failed(s);
-                    failed(s, ErrorType::ProvisionedRegistration, 3);
-                }, "patch /instance_uuid /instance_info/image_source /instance_info/image_disk_format \
-/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, save Ok 3, 3s"),
-                ("after that, as rhbz-1972430 had it", |s| {
-                    adoption_failed(s);
-                    failed(s, ErrorType::ProvisionedRegistration, 3);
-                    regress(s, Regression::Rhbz1972430);
-                }, "save Deprovisioning, now"),
+                (
+                    "after that",
+                    |s| {
+                        adoption_failed(s);
+                        failed(s, ErrorType::ProvisionedRegistration, 3);
+                    },
+                    "patch /instance_uuid /instance_info/image_source /instance_info/image_disk_format \
+/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, save Ok 3, 3s",
+                ),
+                (
+                    "after that, as rhbz-1972430 had it",
+                    |s| {
+                        adoption_failed(s);
+                        failed(s, ErrorType::ProvisionedRegistration, 3);
+                        regress(s, Regression::Rhbz1972430);
+                    },
+                    "save Deprovisioning, now",
+                ),
                 ("rhbz-1972430 without an error", |s| regress(s, Regression::Rhbz1972430), "60s"),
-                ("adopted in the end", |s| failed(s, ErrorType::ProvisionedRegistration, 3), "save Ok 0, 60s"),
-                ("maintenance set by hand", |s| change_node(s, |n| n.maintenance = true), "unset maintenance, now"),
-                ("a fault of Ironic's finding", |s| change_node(s, |n| {
-                    n.maintenance = true;
-                    n.fault = "power failure".into();
-                }), "60s"),
+                (
+                    "adopted in the end",
+                    |s| failed(s, ErrorType::ProvisionedRegistration, 3),
+                    "save Ok 0, 60s",
+                ),
+                (
+                    "maintenance set by hand",
+                    |s| change_node(s, |n| n.maintenance = true),
+                    "unset maintenance, now",
+                ),
+                (
+                    "a fault of Ironic's finding",
+                    |s| {
+                        change_node(s, |n| {
+                            n.maintenance = true;
+                            n.fault = "power failure".into();
+                        })
+                    },
+                    "60s",
+                ),
             ],
         );
     }
@@ -120,14 +161,26 @@ mod tests {
             State::ExternallyProvisioned,
             &[
                 ("nothing changed", |_| {}, "60s"),
-                ("its image is another", |s| s.host.spec.image = Some(Image { url: IMAGE.into(), ..Image::default() }), "60s"),
-                ("its user gives it up", |s| s.host.spec.externally_provisioned = false, "save Provisioned, now"),
-                ("adoption failed, as rhbz-1972430 had it", |s| {
-                    adoption_failed(s);
-                    failed(s, ErrorType::ProvisionedRegistration, 1);
-                    regress(s, Regression::Rhbz1972430);
-                }, "patch /instance_uuid /instance_info/image_source /instance_info/image_disk_format \
-/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, save Ok 1, 3s"),
+                (
+                    "its image is another",
+                    |s| s.host.spec.image = Some(Image { url: IMAGE.into(), ..Image::default() }),
+                    "60s",
+                ),
+                (
+                    "its user gives it up",
+                    |s| s.host.spec.externally_provisioned = false,
+                    "save Provisioned, now",
+                ),
+                (
+                    "adoption failed, as rhbz-1972430 had it",
+                    |s| {
+                        adoption_failed(s);
+                        failed(s, ErrorType::ProvisionedRegistration, 1);
+                        regress(s, Regression::Rhbz1972430);
+                    },
+                    "patch /instance_uuid /instance_info/image_source /instance_info/image_disk_format \
+/instance_info/image_os_hash_algo /instance_info/image_os_hash_value, adopt, save Ok 1, 3s",
+                ),
             ],
         );
     }

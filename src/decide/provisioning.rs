@@ -109,7 +109,8 @@ fn deploy(pass: &mut Pass<'_>, node: &Node, wanted: Option<&Image>) -> Progress 
         let message = format!("host validation error: {}", objections.join("; "));
         return Ok(Some(pass.fail(ErrorType::Provisioning, message)));
     }
-    let drive = if wanted.is_some_and(Image::is_live_iso) { ConfigDrive::default() } else { config_drive(pass)? };
+    let drive =
+        if wanted.is_some_and(Image::is_live_iso) { ConfigDrive::default() } else { config_drive(pass)? };
     let step = |method: &str| json!({"interface": "deploy", "step": method, "args": {}, "priority": 80});
     let steps = pass.current().1.map(|custom| step(&custom.method)).into_iter().collect();
     let look_again = match pass.send_to_with(node, ProvisionTarget::Active, Some(Box::new(drive)), steps) {
@@ -127,7 +128,12 @@ fn set_up(pass: &Pass<'_>, node: &Node, wanted: Option<&Image>) -> Patch {
     let mut patch = Patch::default();
     let uid = pass.seen.host.metadata.uid.clone().map(Value::from);
     patch.want("/instance_uuid", node.instance_uuid.clone().map(Value::from).as_ref(), uid);
-    patch.want_in("instance_info", &node.instance_info, "capabilities", Some(image::instance_capabilities(pass)));
+    patch.want_in(
+        "instance_info",
+        &node.instance_info,
+        "capabilities",
+        Some(image::instance_capabilities(pass)),
+    );
     let root = pass.status.provisioning.root_device_hints.as_ref().and_then(image::root_device);
     patch.want_in("instance_info", &node.instance_info, "root_device", root);
     image::want_image(&mut patch, node, wanted);
@@ -151,7 +157,8 @@ fn config_drive(pass: &Pass<'_>) -> Result<ConfigDrive, Undecided> {
         (!name.is_empty()).then(|| SecretReference { name, namespace: String::new() })
     });
     let references = [&spec.user_data, &network, &spec.meta_data];
-    let mut names: Vec<String> = references.into_iter().flatten().map(|reference| reference.name.clone()).collect();
+    let mut names: Vec<String> =
+        references.into_iter().flatten().map(|reference| reference.name.clone()).collect();
     names.sort();
     names.dedup();
     let none = BTreeMap::new();
@@ -203,7 +210,8 @@ fn content(
     if !reference.namespace.is_empty() && reference.namespace != pass.seen.host.namespace() {
         return Err(fail("it is in another namespace than the host"));
     }
-    let secret = secrets.get(&reference.name).and_then(Option::as_ref).ok_or_else(|| fail("it does not exist"))?;
+    let secret =
+        secrets.get(&reference.name).and_then(Option::as_ref).ok_or_else(|| fail("it does not exist"))?;
     let data = secret.data.iter().flatten();
     let found = |wanted: &str| data.clone().find(|(name, _)| *name == wanted).map(|(_, bytes)| bytes);
     match found(key).or_else(|| found("value")) {
@@ -220,7 +228,9 @@ fn structured<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Result<T
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{annotate, change_node, check, decided, failed, patch, request, settled, status};
+    use super::super::tests::{
+        annotate, change_node, check, decided, failed, patch, request, settled, status,
+    };
     use super::*;
     use crate::{
         bmh::ProvisioningState as State,
@@ -258,51 +268,107 @@ mod tests {
         check(
             State::Provisioning,
             &[
-                ("the node knows of nothing", |_| {}, "patch /instance_uuid /instance_info/capabilities \
+                (
+                    "the node knows of nothing",
+                    |_| {},
+                    "patch /instance_uuid /instance_info/capabilities \
 /instance_info/root_device /instance_info/image_source /instance_info/image_disk_format \
 /instance_info/image_os_hash_algo /instance_info/image_os_hash_value /driver_info/force_persistent_boot_device, \
-save, continue"),
-                ("the node knows", |s| {
-                    set_up(s);
-                    s.facts.validation = None;
-                }, "? validation"),
+save, continue",
+                ),
+                (
+                    "the node knows",
+                    |s| {
+                        set_up(s);
+                        s.facts.validation = None;
+                    },
+                    "? validation",
+                ),
                 ("it can be done", set_up, "active, save, ProvisioningStarted, 3s"),
-                ("it cannot be done", |s| {
-                    set_up(s);
-                    s.facts.validation = Some(Validation { boot: None, deploy: Some("no ramdisk".into()) });
-                }, "save Error 1, ProvisioningError, 120s"),
-                ("user data is wanted", |s| {
-                    set_up(s);
-                    s.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
-                }, "? user secrets"),
-                ("user data is not there", |s| {
-                    set_up(s);
-                    s.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
-                    s.facts.user_secrets = Some([("user".to_owned(), None)].into());
-                }, "fails to use the secret user for userData: it does not exist"),
-                ("manageable", |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable), "provide, save, 3s"),
-                ("wiping failed", |s| change_node(s, |n| {
-                    n.provision_state = ProvisionState::CleanFailed;
-                    n.maintenance = true;
-                }), "unset maintenance, manage, save, 3s"),
-                ("at work", |s| change_node(s, |n| n.provision_state = ProvisionState::DeployWait), "save, 10s"),
-                ("at work, and a reboot is forced", |s| {
-                    change_node(s, |n| n.provision_state = ProvisionState::DeployWait);
-                    annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#);
-                }, "deleted, save, 3s"),
-                ("done", |s| change_node(s, |n| n.provision_state = ProvisionState::Active), "save Provisioned, ProvisioningComplete, now"),
+                (
+                    "it cannot be done",
+                    |s| {
+                        set_up(s);
+                        s.facts.validation =
+                            Some(Validation { boot: None, deploy: Some("no ramdisk".into()) });
+                    },
+                    "save Error 1, ProvisioningError, 120s",
+                ),
+                (
+                    "user data is wanted",
+                    |s| {
+                        set_up(s);
+                        s.host.spec.user_data =
+                            Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+                    },
+                    "? user secrets",
+                ),
+                (
+                    "user data is not there",
+                    |s| {
+                        set_up(s);
+                        s.host.spec.user_data =
+                            Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+                        s.facts.user_secrets = Some([("user".to_owned(), None)].into());
+                    },
+                    "fails to use the secret user for userData: it does not exist",
+                ),
+                (
+                    "manageable",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
+                    "provide, save, 3s",
+                ),
+                (
+                    "wiping failed",
+                    |s| {
+                        change_node(s, |n| {
+                            n.provision_state = ProvisionState::CleanFailed;
+                            n.maintenance = true;
+                        })
+                    },
+                    "unset maintenance, manage, save, 3s",
+                ),
+                (
+                    "at work",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::DeployWait),
+                    "save, 10s",
+                ),
+                (
+                    "at work, and a reboot is forced",
+                    |s| {
+                        change_node(s, |n| n.provision_state = ProvisionState::DeployWait);
+                        annotate(s, "reboot.metal3.io/x", r#"{"force": true}"#);
+                    },
+                    "deleted, save, 3s",
+                ),
+                (
+                    "done",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Active),
+                    "save Provisioned, ProvisioningComplete, now",
+                ),
                 ("failed", deploy_failed, "save Error 1, ProvisioningError, 120s"),
-                ("after a failure", |s| {
-                    deploy_failed(s);
-                    failed(s, ErrorType::Provisioning, 1);
-                }, "save Deprovisioning, now"),
-                ("failed with another image", |s| {
-                    deploy_failed(s);
-                    s.host.spec.image.iter_mut().for_each(|image| image.url.push('2'));
-                }, "patch /instance_info/image_source, save, continue"),
+                (
+                    "after a failure",
+                    |s| {
+                        deploy_failed(s);
+                        failed(s, ErrorType::Provisioning, 1);
+                    },
+                    "save Deprovisioning, now",
+                ),
+                (
+                    "failed with another image",
+                    |s| {
+                        deploy_failed(s);
+                        s.host.spec.image.iter_mut().for_each(|image| image.url.push('2'));
+                    },
+                    "patch /instance_info/image_source, save, continue",
+                ),
                 ("no longer wanted", |s| s.host.spec.image = None, "save Deprovisioning, now"),
-                ("without a checksum", |s| s.host.spec.image.iter_mut().for_each(|image| image.checksum.clear()),
-                    "save Error 1, ProvisioningError, 120s"),
+                (
+                    "without a checksum",
+                    |s| s.host.spec.image.iter_mut().for_each(|image| image.checksum.clear()),
+                    "save Error 1, ProvisioningError, 120s",
+                ),
             ],
         );
     }
@@ -334,14 +400,17 @@ save, continue"),
     #[test]
     fn the_config_drive_holds_names_and_user_data() {
         let mut seen = settled(State::Provisioning);
-        seen.host.spec.user_data = Some(SecretReference { name: "user".into(), ..SecretReference::default() });
-        seen.host.spec.meta_data = Some(SecretReference { name: "meta".into(), ..SecretReference::default() });
+        seen.host.spec.user_data =
+            Some(SecretReference { name: "user".into(), ..SecretReference::default() });
+        seen.host.spec.meta_data =
+            Some(SecretReference { name: "meta".into(), ..SecretReference::default() });
         set_up(&mut seen);
         let secret = |key: &str, text: &str| {
             let data = [(key.to_owned(), k8s_openapi::ByteString(text.into()))].into();
             Some(Secret { data: Some(data), ..Secret::default() })
         };
-        let secrets = [("user", secret("value", "#cloud-config")), ("meta", secret("metaData", r#"{"name": "own"}"#))];
+        let secrets =
+            [("user", secret("value", "#cloud-config")), ("meta", secret("metaData", r#"{"name": "own"}"#))];
         seen.facts.user_secrets = Some(secrets.map(|(name, secret)| (name.to_owned(), secret)).into());
         let Request::Provision { configdrive: Some(drive), .. } = request(&seen, "active") else {
             panic!("{}", decided(&seen))
@@ -359,8 +428,13 @@ save, continue"),
     #[test]
     fn a_live_iso_is_booted_and_not_written() {
         let mut seen = settled(State::Provisioning);
-        seen.host.spec.image = serde_json::from_value(json!({"url": "http://images/live.iso", "format": "live-iso"})).expect("an image");
-        assert_eq!(decided(&seen), "patch /instance_uuid /instance_info/capabilities /instance_info/root_device \
-/instance_info/boot_iso /deploy_interface /driver_info/force_persistent_boot_device, save, continue");
+        seen.host.spec.image =
+            serde_json::from_value(json!({"url": "http://images/live.iso", "format": "live-iso"}))
+                .expect("an image");
+        assert_eq!(
+            decided(&seen),
+            "patch /instance_uuid /instance_info/capabilities /instance_info/root_device \
+/instance_info/boot_iso /deploy_interface /driver_info/force_persistent_boot_device, save, continue"
+        );
     }
 }

@@ -47,7 +47,10 @@ pub(super) fn wanted(pass: &mut Pass<'_>, forced_only: bool) -> Option<Reboot> {
         all.force |= wish.force;
     }
     for key in unreadable {
-        pass.event("InvalidAnnotationValue", format!("could not parse the reboot annotation {key}: taken as a soft reboot"));
+        pass.event(
+            "InvalidAnnotationValue",
+            format!("could not parse the reboot annotation {key}: taken as a soft reboot"),
+        );
     }
     reboot
 }

@@ -77,7 +77,8 @@ pub(super) fn register(pass: &mut Pass<'_>) -> Progress {
     complete(pass, wanted)
 }
 
-const NO_MAC: &str = "the host's boot MAC address is not known, and its BMC does not tell it: set bootMACAddress";
+const NO_MAC: &str =
+    "the host's boot MAC address is not known, and its BMC does not tell it: set bootMACAddress";
 
 /// What can be seen to be wrong without asking anyone.
 fn check(pass: &Pass<'_>) -> Result<Result<BmcAddress, String>, Undecided> {
@@ -152,14 +153,20 @@ fn add_ports(pass: &mut Pass<'_>, node: &Node) -> Result<(), Undecided> {
     if !node.provision_state.is_stable() {
         return Ok(());
     }
-    let ports =
-        pass.seen.facts.ports.as_ref().ok_or_else(|| Undecided::Needs(Question::Ports { node: node.uuid.clone() }))?;
+    let ports = pass
+        .seen
+        .facts
+        .ports
+        .as_ref()
+        .ok_or_else(|| Undecided::Needs(Question::Ports { node: node.uuid.clone() }))?;
     let mut known: BTreeSet<String> = ports.iter().map(|port| port.address.to_lowercase()).collect();
     let boot = std::iter::once((pass.spec().boot_mac_address.as_str(), true));
     let hardware = pass.seen.hardware_data.as_ref().and_then(|data| data.spec.hardware.as_ref());
     let inspected = hardware.iter().flat_map(|details| &details.nics).map(|nic| (nic.mac.as_str(), nic.pxe));
-    let missing: Vec<(&str, bool)> =
-        boot.chain(inspected).filter(|(mac, _)| !mac.is_empty() && known.insert(mac.to_lowercase())).collect();
+    let missing: Vec<(&str, bool)> = boot
+        .chain(inspected)
+        .filter(|(mac, _)| !mac.is_empty() && known.insert(mac.to_lowercase()))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -174,7 +181,9 @@ fn add_ports(pass: &mut Pass<'_>, node: &Node) -> Result<(), Undecided> {
             }
             Some(owner) if *owner == node.uuid => {}
             Some(owner) => {
-                return Err(Undecided::Fails(format!("create a port for {mac}: node {owner} has that address")));
+                return Err(Undecided::Fails(format!(
+                    "create a port for {mac}: node {owner} has that address"
+                )));
             }
         }
     }
@@ -251,7 +260,13 @@ fn bring_up(pass: &mut Pass<'_>, node: &Node, address: &BmcAddress, changed: boo
 }
 
 /// What the agent's boot and the cleaning need.
-fn configure(pass: &Pass<'_>, node: &Node, address: &BmcAddress, info: &Map<String, Value>, patch: &mut Patch) {
+fn configure(
+    pass: &Pass<'_>,
+    node: &Node,
+    address: &BmcAddress,
+    info: &Map<String, Value>,
+    patch: &mut Patch,
+) {
     let options = &pass.seen.options;
     let iso = options.deploy_iso_url.clone().filter(|_| address.kind.boots_iso());
     let unless_iso = |url: &Option<String>| url.clone().filter(|_| iso.is_none());
@@ -268,7 +283,11 @@ fn configure(pass: &Pass<'_>, node: &Node, address: &BmcAddress, info: &Map<Stri
             (None, wanted) => patch.want_in("driver_info", info, key, wanted),
         }
     }
-    patch.want("/automated_clean", node.automated_clean.map(Value::from).as_ref(), Some(automated_clean(pass).into()));
+    patch.want(
+        "/automated_clean",
+        node.automated_clean.map(Value::from).as_ref(),
+        Some(automated_clean(pass).into()),
+    );
     let current = node.properties.get("capabilities").and_then(Value::as_str).unwrap_or_default();
     let wanted = image::capabilities(current, pass);
     patch.want_in("properties", &node.properties, "capabilities", Some(wanted.into()));
@@ -300,7 +319,9 @@ fn complete(pass: &mut Pass<'_>, wanted: crate::bmh::CredentialsStatus) -> Progr
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{change_node, check, decided, failed, patch, regress, request, settled, status, with_node};
+    use super::super::tests::{
+        change_node, check, decided, failed, patch, regress, request, settled, status, with_node,
+    };
     use super::*;
     use crate::bmh::ProvisioningState as State;
 
@@ -318,40 +339,90 @@ mod tests {
             &[
                 ("no node", |s| s.facts.node = Some(NodeFound::Absent), "create node, Registered, continue"),
                 ("the BMC is to be tried", |_| {}, "manage, 3s"),
-                ("the BMC is being tried", |s| change_node(s, |n| n.provision_state = ProvisionState::Verifying), "3s"),
-                ("the node is asked already", |s| change_node(s, |n| n.target_provision_state = Some("manageable".into())), "3s"),
-                ("the node has no port", |s| {
-                    s.facts.ports = Some(Vec::new());
-                    s.facts.port_owners = Some([("00:11:22:33:44:55".to_owned(), None)].into());
-                }, "create port, manage, 3s"),
+                (
+                    "the BMC is being tried",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Verifying),
+                    "3s",
+                ),
+                (
+                    "the node is asked already",
+                    |s| change_node(s, |n| n.target_provision_state = Some("manageable".into())),
+                    "3s",
+                ),
+                (
+                    "the node has no port",
+                    |s| {
+                        s.facts.ports = Some(Vec::new());
+                        s.facts.port_owners = Some([("00:11:22:33:44:55".to_owned(), None)].into());
+                    },
+                    "create port, manage, 3s",
+                ),
                 ("the port is not looked up", |s| s.facts.ports = Some(Vec::new()), "? port owners"),
-                ("the port is another node's", |s| {
-                    s.facts.ports = Some(Vec::new());
-                    s.facts.port_owners = Some([("00:11:22:33:44:55".to_owned(), Some("other".to_owned()))].into());
-                }, "fails to create a port for 00:11:22:33:44:55: node other has that address"),
-                ("the BMC works", |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
-                    "save, ProfileSet, BMCAccessValidated, now"),
-                ("the node is new to Ironic's images", |s| change_node(s, |n| {
-                    n.provision_state = ProvisionState::Manageable;
-                    n.driver_info.remove("deploy_kernel");
-                    n.automated_clean = None;
-                }), "patch /driver_info/deploy_kernel /automated_clean, save, ProfileSet, BMCAccessValidated, now"),
-                ("found by an old name", |s| change_node(s, |n| n.name = Some("worker-0".into())), "patch /name, manage, 3s"),
+                (
+                    "the port is another node's",
+                    |s| {
+                        s.facts.ports = Some(Vec::new());
+                        s.facts.port_owners =
+                            Some([("00:11:22:33:44:55".to_owned(), Some("other".to_owned()))].into());
+                    },
+                    "fails to create a port for 00:11:22:33:44:55: node other has that address",
+                ),
+                (
+                    "the BMC works",
+                    |s| change_node(s, |n| n.provision_state = ProvisionState::Manageable),
+                    "save, ProfileSet, BMCAccessValidated, now",
+                ),
+                (
+                    "the node is new to Ironic's images",
+                    |s| {
+                        change_node(s, |n| {
+                            n.provision_state = ProvisionState::Manageable;
+                            n.driver_info.remove("deploy_kernel");
+                            n.automated_clean = None;
+                        })
+                    },
+                    "patch /driver_info/deploy_kernel /automated_clean, save, ProfileSet, BMCAccessValidated, now",
+                ),
+                (
+                    "found by an old name",
+                    |s| change_node(s, |n| n.name = Some("worker-0".into())),
+                    "patch /name, manage, 3s",
+                ),
                 ("a discovered node", |s| with_node_by_mac(s, None), "patch /name, manage, 3s"),
-                ("another host's node", |s| with_node_by_mac(s, Some("metal3~other")), "save Error 1, RegistrationError, 120s"),
-                ("an address that is none", |s| s.host.spec.bmc.address = "irmc://a".into(), "save Error 1, RegistrationError, 120s"),
-                ("libvirt without a MAC address", |s| {
-                    s.host.spec.bmc.address = "libvirt://a".into();
-                    s.host.spec.boot_mac_address.clear();
-                }, "save Error 1, RegistrationError, 120s"),
-                ("secure boot over IPMI", |s| {
-                    s.host.spec.bmc.address = "ipmi://a".into();
-                    s.host.spec.boot_mode = Some(BootMode::UefiSecureBoot);
-                }, "save Error 1, RegistrationError, 120s"),
-                ("no power-off with an old Ironic", |s| {
-                    s.host.spec.disable_power_off = true;
-                    s.facts.ironic = Some(IronicFound::Ready("1.93".parse().expect("a version")));
-                }, "save Error 1, RegistrationError, 120s"),
+                (
+                    "another host's node",
+                    |s| with_node_by_mac(s, Some("metal3~other")),
+                    "save Error 1, RegistrationError, 120s",
+                ),
+                (
+                    "an address that is none",
+                    |s| s.host.spec.bmc.address = "irmc://a".into(),
+                    "save Error 1, RegistrationError, 120s",
+                ),
+                (
+                    "libvirt without a MAC address",
+                    |s| {
+                        s.host.spec.bmc.address = "libvirt://a".into();
+                        s.host.spec.boot_mac_address.clear();
+                    },
+                    "save Error 1, RegistrationError, 120s",
+                ),
+                (
+                    "secure boot over IPMI",
+                    |s| {
+                        s.host.spec.bmc.address = "ipmi://a".into();
+                        s.host.spec.boot_mode = Some(BootMode::UefiSecureBoot);
+                    },
+                    "save Error 1, RegistrationError, 120s",
+                ),
+                (
+                    "no power-off with an old Ironic",
+                    |s| {
+                        s.host.spec.disable_power_off = true;
+                        s.facts.ironic = Some(IronicFound::Ready("1.93".parse().expect("a version")));
+                    },
+                    "save Error 1, RegistrationError, 120s",
+                ),
             ],
         );
     }
@@ -368,34 +439,58 @@ mod tests {
             State::Registering,
             &[
                 ("fails for the first time", enroll_with_error, "save Error 1, RegistrationError, 120s"),
-                ("its retry", |s| {
-                    enroll_with_error(s);
-                    failed(s, ErrorType::Registration, 1);
-                }, "manage, save Ok 1, 3s"),
-                ("its retry, as metal3-739 had it", |s| {
-                    enroll_with_error(s);
-                    failed(s, ErrorType::Registration, 1);
-                    regress(s, Regression::Metal3739);
-                }, "save Error 2, RegistrationError, 240s"),
-                ("its retry, as metal3-708 had it", |s| {
-                    enroll_with_error(s);
-                    failed(s, ErrorType::Registration, 1);
-                    regress(s, Regression::Metal3708);
-                }, "never"),
-                ("metal3-708 with other credentials", |s| {
-                    enroll_with_error(s);
-                    failed(s, ErrorType::Registration, 1);
-                    status(s).tried_credentials.credentials_version = "0".to_owned();
-                    regress(s, Regression::Metal3708);
-                }, "patch /driver_info, manage, save Ok 1, 3s"),
-                ("other credentials need no retry", |s| {
-                    enroll_with_error(s);
-                    status(s).tried_credentials.credentials_version = "0".to_owned();
-                }, "patch /driver_info, manage, save, 3s"),
-                ("the retry works", |s| {
-                    change_node(s, |n| n.provision_state = ProvisionState::Manageable);
-                    failed(s, ErrorType::Registration, 1);
-                }, "save Ok 1, ProfileSet, BMCAccessValidated, now"),
+                (
+                    "its retry",
+                    |s| {
+                        enroll_with_error(s);
+                        failed(s, ErrorType::Registration, 1);
+                    },
+                    "manage, save Ok 1, 3s",
+                ),
+                (
+                    "its retry, as metal3-739 had it",
+                    |s| {
+                        enroll_with_error(s);
+                        failed(s, ErrorType::Registration, 1);
+                        regress(s, Regression::Metal3739);
+                    },
+                    "save Error 2, RegistrationError, 240s",
+                ),
+                (
+                    "its retry, as metal3-708 had it",
+                    |s| {
+                        enroll_with_error(s);
+                        failed(s, ErrorType::Registration, 1);
+                        regress(s, Regression::Metal3708);
+                    },
+                    "never",
+                ),
+                (
+                    "metal3-708 with other credentials",
+                    |s| {
+                        enroll_with_error(s);
+                        failed(s, ErrorType::Registration, 1);
+                        status(s).tried_credentials.credentials_version = "0".to_owned();
+                        regress(s, Regression::Metal3708);
+                    },
+                    "patch /driver_info, manage, save Ok 1, 3s",
+                ),
+                (
+                    "other credentials need no retry",
+                    |s| {
+                        enroll_with_error(s);
+                        status(s).tried_credentials.credentials_version = "0".to_owned();
+                    },
+                    "patch /driver_info, manage, save, 3s",
+                ),
+                (
+                    "the retry works",
+                    |s| {
+                        change_node(s, |n| n.provision_state = ProvisionState::Manageable);
+                        failed(s, ErrorType::Registration, 1);
+                    },
+                    "save Ok 1, ProfileSet, BMCAccessValidated, now",
+                ),
             ],
         );
     }
@@ -406,17 +501,38 @@ mod tests {
             State::Available,
             &[
                 ("nothing changed", |_| {}, "60s"),
-                ("Ironic has forgotten it", |s| s.facts.node = Some(NodeFound::Absent), "create node, Registered, continue"),
+                (
+                    "Ironic has forgotten it",
+                    |s| s.facts.node = Some(NodeFound::Absent),
+                    "create node, Registered, continue",
+                ),
                 ("Ironic has it under another id", |s| status(s).provisioning.id = "old".into(), "save, now"),
-                ("the BMC moved", |s| s.host.spec.bmc.address = "redfish-virtualmedia+http://bmc-9/redfish/v1/Systems/1".into(),
-                    "patch /driver_info, 60s"),
-                ("the credentials changed", |s| {
-                    let Some(Some(secret)) = &mut s.facts.secret else { panic!("there is a secret") };
-                    secret.metadata.resource_version = Some("2".to_owned());
-                }, "patch /driver_info, save, BMCAccessValidated, now"),
-                ("cleaning is turned off", |s| s.host.spec.automated_cleaning_mode = Some(AutomatedCleaning::Disabled),
-                    "patch /automated_clean, 60s"),
-                ("another error is not the registration's to clear", |s| failed(s, ErrorType::Preparation, 1), "save Error 0, 60s"),
+                (
+                    "the BMC moved",
+                    |s| {
+                        s.host.spec.bmc.address =
+                            "redfish-virtualmedia+http://bmc-9/redfish/v1/Systems/1".into()
+                    },
+                    "patch /driver_info, 60s",
+                ),
+                (
+                    "the credentials changed",
+                    |s| {
+                        let Some(Some(secret)) = &mut s.facts.secret else { panic!("there is a secret") };
+                        secret.metadata.resource_version = Some("2".to_owned());
+                    },
+                    "patch /driver_info, save, BMCAccessValidated, now",
+                ),
+                (
+                    "cleaning is turned off",
+                    |s| s.host.spec.automated_cleaning_mode = Some(AutomatedCleaning::Disabled),
+                    "patch /automated_clean, 60s",
+                ),
+                (
+                    "another error is not the registration's to clear",
+                    |s| failed(s, ErrorType::Preparation, 1),
+                    "save Error 0, 60s",
+                ),
             ],
         );
     }

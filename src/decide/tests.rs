@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use super::{Decision, Effect, LookAgain, Undecided, decide};
 use crate::{
     act::claimed,
-    bmh::{BareMetalHost, BareMetalHostStatus, CredentialsStatus, FINALIZER, ProvisioningState, SecretReference},
+    bmh::{
+        BareMetalHost, BareMetalHostStatus, CredentialsStatus, FINALIZER, ProvisioningState, SecretReference,
+    },
     names::BmcAddress,
     observe::{FoundBy, IronicFound, NodeFound, Observation, Question},
     options::Options,
@@ -40,9 +42,13 @@ pub(super) fn settled(state: ProvisioningState) -> Observation {
         | ProvisioningState::Preparing
         | ProvisioningState::Available => (ProvisionState::Manageable, false),
         ProvisioningState::Provisioning => (ProvisionState::Available, false),
-        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => (ProvisionState::Active, true),
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
+            (ProvisionState::Active, true)
+        }
         ProvisioningState::Deprovisioning => (ProvisionState::Active, true),
-        ProvisioningState::PoweringOffBeforeDelete | ProvisioningState::Deleting => (ProvisionState::Manageable, false),
+        ProvisioningState::PoweringOffBeforeDelete | ProvisioningState::Deleting => {
+            (ProvisionState::Manageable, false)
+        }
     };
     let image = json!({"url": IMAGE, "checksum": "http://images/rhcos.sha256", "checksumType": "sha256", "format": "qcow2"});
     let in_use = matches!(
@@ -59,7 +65,10 @@ pub(super) fn settled(state: ProvisioningState) -> Observation {
     seen.host.spec.externally_provisioned = state == ProvisioningState::ExternallyProvisioned;
     let secret = claimed(&secret("1"), &seen.host, true);
     let version = CredentialsStatus {
-        credentials: Some(SecretReference { name: "worker-0-bmc".to_owned(), namespace: "metal3".to_owned() }),
+        credentials: Some(SecretReference {
+            name: "worker-0-bmc".to_owned(),
+            namespace: "metal3".to_owned(),
+        }),
         credentials_version: "1".to_owned(),
     };
     let known = !matches!(state, ProvisioningState::New | ProvisioningState::Unmanaged);

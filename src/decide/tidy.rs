@@ -32,7 +32,8 @@ pub(super) fn tidy(pass: &mut Pass<'_>) -> Progress {
         }
         return Ok(Some(LookAgain::Now));
     }
-    let inspected = hardware.and_then(|data| data.spec.hardware.as_ref()).map_or("", |details| &details.cpu.arch);
+    let inspected =
+        hardware.and_then(|data| data.spec.hardware.as_ref()).map_or("", |details| &details.cpu.arch);
     if host.spec.architecture.is_empty() && !inspected.is_empty() && !pass.is_being_deleted() {
         pass.edit(vec![HostEdit::SetArchitecture(inspected.to_owned())]);
         return Ok(Some(LookAgain::Now));
@@ -68,14 +69,18 @@ pub(super) fn inspection_is_wanted(pass: &Pass<'_>) -> bool {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(annotation: &str, text: &str) -> Result<T, Undecided> {
-    serde_json::from_str(text).map_err(|error| Undecided::Fails(format!("read the annotation {annotation}: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| Undecided::Fails(format!("read the annotation {annotation}: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{annotate, check, delete, status};
     use crate::{
-        bmh::{HARDWARE_DATA_FINALIZER, HardwareData, HardwareDataSpec, HardwareDetails, ProvisioningState as State},
+        bmh::{
+            HARDWARE_DATA_FINALIZER, HardwareData, HardwareDataSpec, HardwareDetails,
+            ProvisioningState as State,
+        },
         observe::{NodeFound, Observation},
     };
 
@@ -92,18 +97,37 @@ mod tests {
         check(
             State::New,
             &[
-                ("a moved host", |s| {
-                    status(s).last_updated = None;
-                    annotate(s, "baremetalhost.metal3.io/status", r#"{"provisioning": {"state": "provisioned"}, "poweredOn": true}"#);
-                }, "save Provisioned, now"),
-                ("a moved host, restored", |s| annotate(s, "baremetalhost.metal3.io/status", "{}"),
-                    r#"edit [RemoveAnnotation("baremetalhost.metal3.io/status")], now"#),
-                ("hardware details by hand", |s| annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#),
-                    "save, UpdateHardwareDetails, now"),
-                ("hardware details by hand, stored", |s| {
-                    annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#);
-                    status(s).hardware = Some(HardwareDetails { hostname: "a".into(), ..HardwareDetails::default() });
-                }, r#"edit [RemoveAnnotation("inspect.metal3.io/hardwaredetails")], RemoveAnnotation, now"#),
+                (
+                    "a moved host",
+                    |s| {
+                        status(s).last_updated = None;
+                        annotate(
+                            s,
+                            "baremetalhost.metal3.io/status",
+                            r#"{"provisioning": {"state": "provisioned"}, "poweredOn": true}"#,
+                        );
+                    },
+                    "save Provisioned, now",
+                ),
+                (
+                    "a moved host, restored",
+                    |s| annotate(s, "baremetalhost.metal3.io/status", "{}"),
+                    r#"edit [RemoveAnnotation("baremetalhost.metal3.io/status")], now"#,
+                ),
+                (
+                    "hardware details by hand",
+                    |s| annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#),
+                    "save, UpdateHardwareDetails, now",
+                ),
+                (
+                    "hardware details by hand, stored",
+                    |s| {
+                        annotate(s, "inspect.metal3.io/hardwaredetails", r#"{"hostname": "a"}"#);
+                        status(s).hardware =
+                            Some(HardwareDetails { hostname: "a".into(), ..HardwareDetails::default() });
+                    },
+                    r#"edit [RemoveAnnotation("inspect.metal3.io/hardwaredetails")], RemoveAnnotation, now"#,
+                ),
             ],
         );
         check(
@@ -112,11 +136,15 @@ mod tests {
         );
         check(
             State::Deleting,
-            &[("what was found out goes with its host", |s| {
-                inspected(s);
-                delete(s);
-                s.facts.node = Some(NodeFound::Absent);
-            }, "release hardware data, release secret, edit [RemoveFinalizer], never")],
+            &[(
+                "what was found out goes with its host",
+                |s| {
+                    inspected(s);
+                    delete(s);
+                    s.facts.node = Some(NodeFound::Absent);
+                },
+                "release hardware data, release secret, edit [RemoveFinalizer], never",
+            )],
         );
     }
 }

@@ -104,7 +104,9 @@ mod tests {
             unreachable!("it was written as an object")
         };
         let mut patch = Patch::default();
-        for (key, wanted) in [("same", Some(1)), ("other", Some(5)), ("new", Some(6)), ("extra", None), ("unset", None)] {
+        for (key, wanted) in
+            [("same", Some(1)), ("other", Some(5)), ("new", Some(6)), ("extra", None), ("unset", None)]
+        {
             patch.want_in("s", &section, key, wanted.map(Value::from));
         }
         assert_eq!(

@@ -277,9 +277,16 @@ mod tests {
     #[test]
     fn answers_mean_what_upstream_takes_them_for() {
         let node = || "n".to_owned();
-        let power = |target, otherwise| Request::Power { node: node(), power: SetPower { target, timeout: None, otherwise } };
-        let manage =
-            Request::Provision { node: node(), target: ProvisionTarget::Manage, configdrive: None, deploy_steps: vec![] };
+        let power = |target, otherwise| Request::Power {
+            node: node(),
+            power: SetPower { target, timeout: None, otherwise },
+        };
+        let manage = Request::Provision {
+            node: node(),
+            target: ProvisionTarget::Manage,
+            configdrive: None,
+            deploy_steps: vec![],
+        };
         let port = Request::CreatePort { node: node(), address: String::new(), pxe_enabled: true };
         let soft = power(PowerTarget::SoftOff, Some(PowerTarget::Off));
         let hard = power(PowerTarget::Off, None);

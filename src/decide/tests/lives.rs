@@ -16,8 +16,9 @@ use crate::{
 const PASSES: usize = 200;
 
 fn with_image(model: &mut Model) {
-    model.spec().image = serde_json::from_value(json!({"url": IMAGE, "checksum": "abc", "checksumType": "sha256"}))
-        .expect("an image");
+    model.spec().image =
+        serde_json::from_value(json!({"url": IMAGE, "checksum": "abc", "checksumType": "sha256"}))
+            .expect("an image");
 }
 
 fn delete(model: &mut Model) {
@@ -109,17 +110,27 @@ fn a_crash_between_effects_loses_nothing_while_provisioning() {
 fn a_crash_between_effects_loses_nothing_while_deprovisioning() {
     let mut model = provisioned();
     model.spec().image = None;
-    survives("deprovision", &model, is_free, |model| assert!(model.targets.contains(&ProvisionTarget::Deleted)));
+    survives("deprovision", &model, is_free, |model| {
+        assert!(model.targets.contains(&ProvisionTarget::Deleted))
+    });
 }
 
 #[test]
 fn a_crash_between_effects_leaves_nothing_behind_after_deletion() {
     let mut model = provisioned();
     delete(&mut model);
-    survives("delete", &model, |model| model.host.is_none(), |model| {
-        assert!(model.node.is_none(), "a node was left in Ironic");
-        assert!(model.secret.metadata.finalizers.iter().flatten().next().is_none(), "the secret is still held");
-    });
+    survives(
+        "delete",
+        &model,
+        |model| model.host.is_none(),
+        |model| {
+            assert!(model.node.is_none(), "a node was left in Ironic");
+            assert!(
+                model.secret.metadata.finalizers.iter().flatten().next().is_none(),
+                "the secret is still held"
+            );
+        },
+    );
 }
 
 #[test]
@@ -131,7 +142,12 @@ fn a_host_deleted_at_any_time_leaves_nothing_behind() {
         seen.insert(life.state());
         let mut deleted = life.clone();
         delete(&mut deleted);
-        assert!(deleted.run_until(PASSES, |model| model.host.is_none()), "from {:?}: {:?}", life.state(), deleted.history);
+        assert!(
+            deleted.run_until(PASSES, |model| model.host.is_none()),
+            "from {:?}: {:?}",
+            life.state(),
+            deleted.history
+        );
         assert!(deleted.node.is_none(), "a node was left in Ironic, from {:?}", life.state());
         if is_provisioned(&life) {
             break;
@@ -149,19 +165,26 @@ fn a_lost_database_is_made_good_without_touching_the_machine() {
     survives(
         "adopt",
         &model,
-        |model| is_provisioned(model) && model.node.as_ref().is_some_and(|node| node.provision_state == ProvisionState::Active),
+        |model| {
+            is_provisioned(model)
+                && model.node.as_ref().is_some_and(|node| node.provision_state == ProvisionState::Active)
+        },
         |model| assert_eq!(model.state(), Some(State::Provisioned)),
     );
     assert!(model.run_until(PASSES, is_provisioned));
     let after = &model.targets[before..];
-    assert!(after.iter().all(|target| matches!(target, ProvisionTarget::Manage | ProvisionTarget::Adopt)), "{after:?}");
+    assert!(
+        after.iter().all(|target| matches!(target, ProvisionTarget::Manage | ProvisionTarget::Adopt)),
+        "{after:?}"
+    );
 }
 
 /// metal3-io/baremetal-operator 708 and 739: the BMC is away while a new host registers.
 fn outage(regression: Option<Regression>) -> Model {
     let mut model = Model::with(regression);
     model.bmc_down = true;
-    let in_error = |model: &Model| model.history.last() == Some(&(State::Registering, Some(ErrorType::Registration)));
+    let in_error =
+        |model: &Model| model.history.last() == Some(&(State::Registering, Some(ErrorType::Registration)));
     assert!(model.run_until(PASSES, in_error), "{:?}", model.history);
     model.bmc_down = false;
     model.run_until(PASSES, is_free);
@@ -197,7 +220,10 @@ fn with_metal3_708_the_host_is_never_looked_at_again() {
 fn with_metal3_739_the_old_error_is_reported_for_ever() {
     let model = outage(Some(Regression::Metal3739));
     let status = model.host.as_ref().and_then(|host| host.status.clone()).expect("a status");
-    assert_eq!((status.provisioning.state, status.error_type), (State::Registering, Some(ErrorType::Registration)));
+    assert_eq!(
+        (status.provisioning.state, status.error_type),
+        (State::Registering, Some(ErrorType::Registration))
+    );
     assert!(status.error_count > 100, "{}", status.error_count);
     assert_eq!(model.targets, [ProvisionTarget::Manage]);
 }
@@ -209,7 +235,8 @@ fn credentials_that_are_too_early_are_tried_again() {
     model.secret.metadata.resource_version = Some("2".to_owned());
     model.bmc_down = true;
     model.lose_database();
-    let in_error = |model: &Model| model.history.last() == Some(&(State::Provisioned, Some(ErrorType::Registration)));
+    let in_error =
+        |model: &Model| model.history.last() == Some(&(State::Provisioned, Some(ErrorType::Registration)));
     assert!(model.run_until(PASSES, in_error), "{:?}", model.history);
     model.bmc_down = false;
     assert!(model.run_until(PASSES, is_provisioned), "{:?}", model.history);
@@ -222,7 +249,11 @@ fn images_away(regression: Option<Regression>, external: bool) -> Model {
     model.spec().externally_provisioned = external;
     with_image(&mut model);
     let wanted = if external { State::ExternallyProvisioned } else { State::Provisioned };
-    assert!(model.run_until(PASSES, |model| model.state() == Some(wanted) && is_well(model)), "{:?}", model.history);
+    assert!(
+        model.run_until(PASSES, |model| model.state() == Some(wanted) && is_well(model)),
+        "{:?}",
+        model.history
+    );
     model.lose_database();
     model.image_gone = true;
     model.history.clear();
@@ -238,13 +269,18 @@ fn hosts_whose_image_is_away_stay_as_they_are() {
     for external in [false, true] {
         let mut model = images_away(None, external);
         let state = if external { State::ExternallyProvisioned } else { State::Provisioned };
-        assert!(model.history.contains(&(state, Some(ErrorType::ProvisionedRegistration))), "{:?}", model.history);
+        assert!(
+            model.history.contains(&(state, Some(ErrorType::ProvisionedRegistration))),
+            "{:?}",
+            model.history
+        );
         let source = model.node.as_ref().and_then(|node| node.instance_info.get("image_source").cloned());
         assert_eq!(source, Some(IMAGE.into()), "an old Ironic would have no image to look at");
         model.image_gone = false;
         assert!(model.run_until(PASSES, is_well), "{:?}", model.history);
         assert!(model.history.iter().all(|(seen, _)| *seen == state), "{:?}", model.history);
-        let gentle = |target: &ProvisionTarget| matches!(target, ProvisionTarget::Manage | ProvisionTarget::Adopt);
+        let gentle =
+            |target: &ProvisionTarget| matches!(target, ProvisionTarget::Manage | ProvisionTarget::Adopt);
         assert!(model.targets.iter().all(gentle), "{:?}", model.targets);
     }
 }
@@ -271,5 +307,9 @@ fn with_rhbz_1972430_workers_are_wiped_once_the_image_is_back() {
 #[test]
 fn with_rhbz_1972430_masters_stay_as_they_are() {
     let model = images_away(Some(Regression::Rhbz1972430), true);
-    assert!(model.history.iter().all(|(state, _)| *state == State::ExternallyProvisioned), "{:?}", model.history);
+    assert!(
+        model.history.iter().all(|(state, _)| *state == State::ExternallyProvisioned),
+        "{:?}",
+        model.history
+    );
 }

@@ -10,7 +10,10 @@ use serde_json::{Map, Value, json};
 use super::{MAC, Undecided, date, decide, new_host, options, secret};
 use crate::{
     act::{apply, claimed, hardware_data},
-    bmh::{BareMetalHost, ErrorType, FINALIZER, HardwareData, HardwareDataSpec, ProvisioningState, SECRET_FINALIZER},
+    bmh::{
+        BareMetalHost, ErrorType, FINALIZER, HardwareData, HardwareDataSpec, ProvisioningState,
+        SECRET_FINALIZER,
+    },
     decide::{Decision, Effect, LookAgain},
     observe::{FoundBy, IronicFound, NodeFound, Observation, Question},
     options::Options,
@@ -69,7 +72,9 @@ impl Model {
     }
 
     pub(super) fn state(&self) -> Option<ProvisioningState> {
-        self.host.as_ref().map(|host| host.status.as_ref().map_or_else(Default::default, |s| s.provisioning.state))
+        self.host
+            .as_ref()
+            .map(|host| host.status.as_ref().map_or_else(Default::default, |s| s.provisioning.state))
     }
 
     pub(super) fn spec(&mut self) -> &mut crate::bmh::BareMetalHostSpec {
@@ -189,7 +194,11 @@ impl Model {
                 self.secret = claimed(&self.secret, host, finalizer);
             }
             Effect::ReleaseSecret => {
-                self.secret.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != SECRET_FINALIZER));
+                self.secret
+                    .metadata
+                    .finalizers
+                    .iter_mut()
+                    .for_each(|all| all.retain(|one| one != SECRET_FINALIZER));
             }
             Effect::CreateHardwareData(details) => {
                 assert!(self.hardware.is_none(), "hardware data exists already");
@@ -230,7 +239,10 @@ impl Model {
             Request::CreateNode(_) | Request::DeleteNode { .. } => {}
             Request::PatchNode { patch, .. } => change(node, patch),
             Request::CreatePort { node, address, .. } => {
-                assert!(!self.ports.iter().any(|port| port.address == address), "a second port for {address}");
+                assert!(
+                    !self.ports.iter().any(|port| port.address == address),
+                    "a second port for {address}"
+                );
                 self.ports.push(Port { address, node_uuid: node });
             }
             Request::Provision { target, .. } => {
@@ -255,7 +267,9 @@ impl Model {
             node.power_state = Some(if on { "power on" } else { "power off" }.to_owned());
         }
         let (next, error) = match node.provision_state {
-            ProvisionState::Verifying if self.bmc_down => (ProvisionState::Enroll, "Failed to get power state"),
+            ProvisionState::Verifying if self.bmc_down => {
+                (ProvisionState::Enroll, "Failed to get power state")
+            }
             ProvisionState::Verifying => (ProvisionState::Manageable, ""),
             ProvisionState::Inspecting => {
                 self.inventory = Some(json!({"inventory": {
@@ -339,7 +353,9 @@ fn send(node: &mut Node, target: ProvisionTarget) {
         (State::Manageable, To::Provide) => (State::Cleaning, Some("available")),
         (State::Manageable | State::AdoptFailed, To::Adopt) => (State::Adopting, Some("active")),
         (State::Available | State::DeployFailed, To::Active) => (State::Deploying, Some("active")),
-        (State::Active | State::DeployFailed | State::Error, To::Deleted) => (State::Deleting, Some("available")),
+        (State::Active | State::DeployFailed | State::Error, To::Deleted) => {
+            (State::Deleting, Some("available"))
+        }
         (state, target) => panic!("Ironic refuses {target:?} in {state:?}"),
     };
     node.provision_state = next;
