@@ -8,7 +8,7 @@ use std::{
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
 
 use engine::{Network, Pace};
@@ -107,6 +107,7 @@ pub fn serve(schedule: Schedule, options: &Options) -> Result<Trace, ServeError>
     fs::write(&kubeconfig, "").map_err(|source| ServeError::Kubeconfig { path: kubeconfig.clone(), source })?;
     let failed = Arc::new(Mutex::new(None));
     let failing = Arc::clone(&failed);
+    let interrupt = Arc::clone(&options.watch.interrupt);
     let trace = run_as(schedule, &options.watch, Pace::Live, async move |world| {
         if !world.prologue().await {
             return;
@@ -118,7 +119,15 @@ pub fn serve(schedule: Schedule, options: &Options) -> Result<Trace, ServeError>
                 return;
             }
         }
-        world.timeline().await;
+        tokio::select! {
+            biased;
+            // Waiting for a signal fails only where there are none.
+            Ok(()) = tokio::signal::ctrl_c() => {
+                interrupt.store(true, Ordering::Relaxed);
+                std::future::pending().await
+            }
+            () = world.timeline() => {}
+        }
     });
     match failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(error) => Err(error),
