@@ -26,3 +26,17 @@ pub(crate) fn metal3() -> Vec<Value> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{object, resource::Resource};
+
+    #[test]
+    fn every_definition_defines_one_resource() {
+        for definition in super::metal3() {
+            let resources = Resource::from_definition(&definition).expect("a definition");
+            let names: Vec<String> = resources.iter().map(Resource::stored_as).collect();
+            assert_eq!(names, [object::name(&definition)]);
+        }
+    }
+}

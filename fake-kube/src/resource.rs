@@ -150,6 +150,19 @@ impl Resource {
         }
     }
 
+    /// Whether tables begin with each object's name. Those of events end with it.
+    pub(crate) fn names_rows(&self) -> bool {
+        match self.rules {
+            Rules::Event | Rules::NewEvent => false,
+            Rules::Namespace
+            | Rules::Secret
+            | Rules::ConfigMap
+            | Rules::Lease
+            | Rules::Definition
+            | Rules::Custom(_) => true,
+        }
+    }
+
     /// The fields by which objects can be selected.
     pub(crate) fn is_selectable(&self, field: &str) -> bool {
         let more: &[&str] = match self.rules {

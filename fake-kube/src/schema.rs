@@ -187,10 +187,14 @@ impl Schema {
         }
     }
 
-    /// Fills in defaults. A null where null is not allowed counts as absent if there is a default.
+    /// Fills in defaults. A null where null is not allowed counts as absent.
     pub(crate) fn fill_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
+                members.retain(|name, inner| {
+                    !inner.is_null()
+                        || self.field(name).is_none_or(|schema| schema.nullable || schema.default.is_some())
+                });
                 for (name, schema) in &self.properties {
                     if let Some(default) = &schema.default {
                         let absent = match members.get(name) {
@@ -452,13 +456,13 @@ mod tests {
     fn unknown_fields_are_pruned_and_defaults_filled_in() {
         let mut object = json!({
             "kind": "X", "metadata": { "anything": 1 }, "extra": 1,
-            "spec": { "online": true, "typo": 1, "free": { "any": { "thing": 1 } }, "labels": { "x": "y" } },
+            "spec": { "online": true, "typo": 1, "count": null, "mode": null, "when": null, "free": { "any": { "thing": 1 } }, "labels": { "x": "y" } },
         });
         assert_eq!(schema().prune(&mut object), ["extra", "spec.typo"]);
         schema().fill_defaults(&mut object);
         let wanted = json!({
             "kind": "X", "metadata": { "anything": 1 },
-            "spec": { "online": true, "mode": "a", "free": { "any": { "thing": 1 } }, "labels": { "x": "y" } },
+            "spec": { "online": true, "mode": "a", "when": null, "free": { "any": { "thing": 1 } }, "labels": { "x": "y" } },
         });
         assert_eq!(object, wanted);
     }

@@ -198,14 +198,11 @@ impl Failure {
         failure
     }
 
-    /// A patch that cannot be carried out.
-    pub(crate) fn patch_rejected(about: About<'_>, why: &str) -> Self {
+    /// A patch that does not fit its object. Kubernetes does not say why either.
+    pub(crate) fn unfit_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
-        let mut failure = Self::new(422, "Invalid", message).about(about);
-        if let Some(Value::Object(details)) = &mut failure.details {
-            details
-                .insert("causes".into(), json!([{ "reason": "UnexpectedServerResponse", "message": why }]));
-        }
+        let mut failure = Self::new(422, "Invalid", message);
+        failure.details = Some(json!({}));
         failure
     }
 

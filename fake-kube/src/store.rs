@@ -5,6 +5,8 @@
 
 mod delete;
 mod history;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -298,6 +300,10 @@ fn merge(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
             }
             let before = old.get("metadata").unwrap_or(&Value::Null);
             let metadata = object::metadata(new);
+            // Clients that do not know of field ownership do not end it.
+            if !metadata.contains_key("managedFields") {
+                object::carry(metadata, before, "managedFields");
+            }
             for kept in [
                 "uid",
                 "name",

@@ -179,7 +179,9 @@ pub(crate) fn to_value(
     let rows: Vec<Value> = objects
         .iter()
         .map(|stored| {
-            let cells: Vec<Value> = std::iter::once(object::name(stored).into())
+            let name = resource.names_rows().then(|| object::name(stored).into());
+            let cells: Vec<Value> = name
+                .into_iter()
                 .chain(resource.columns.iter().map(|column| column.cell(stored, now)))
                 .collect();
             let mut row = json!({ "cells": cells });
@@ -198,7 +200,8 @@ pub(crate) fn to_value(
             "name": "Name", "type": "string", "format": "name", "priority": 0,
             "description": "Name must be unique within a namespace.",
         });
-        std::iter::once(name).chain(resource.columns.iter().map(Column::definition)).collect()
+        let name = resource.names_rows().then_some(name);
+        name.into_iter().chain(resource.columns.iter().map(Column::definition)).collect()
     } else {
         Vec::new()
     };
@@ -229,10 +232,15 @@ impl Table {
     /// The columns that kubectl shows without `-o wide`.
     pub(crate) fn of(resource: &Resource, objects: &[&Value], now: Timestamp) -> Self {
         let shown: Vec<&Column> = resource.columns.iter().filter(|column| column.priority == 0).collect();
-        let columns = std::iter::once("Name").chain(shown.iter().map(|column| column.name.as_str()));
+        let columns = resource
+            .names_rows()
+            .then_some("Name")
+            .into_iter()
+            .chain(shown.iter().map(|column| column.name.as_str()));
         let row = |stored: &&Value| {
             let cells = shown.iter().map(|column| jsonpath::print(&column.cell(stored, now)));
-            std::iter::once(object::name(stored).to_owned()).chain(cells).collect()
+            let name = resource.names_rows().then(|| object::name(stored).to_owned());
+            name.into_iter().chain(cells).collect()
         };
         Self { columns: columns.map(str::to_uppercase).collect(), rows: objects.iter().map(row).collect() }
     }

@@ -564,3 +564,83 @@ fn events_are_gone_after_an_hour() {
         assert_eq!(user.get(events).await["items"], json!([]));
     });
 }
+
+#[test]
+fn a_definition_is_served_as_soon_as_it_is_written() {
+    with_api(|_, user| async move {
+        let widgets = "/apis/example.org/v1/namespaces/metal3/widgets";
+        let widget = json!({ "apiVersion": "example.org/v1", "kind": "Widget", "metadata": { "name": "a" }, "size": 1 });
+        assert_eq!(user.call("POST", widgets, &widget).await.0, 404);
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let mut definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "widgets.example.org" },
+            "spec": {
+                "group": "example.org", "scope": "Namespaced", "names": { "plural": "widgets", "kind": "Widget" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object", "properties": { "size": { "type": "integer", "maximum": 3 } },
+                    } },
+                }],
+            },
+        });
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] = "thing".into();
+        assert_eq!(user.refused("POST", definitions, &definition).await.0, 422);
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] = "object".into();
+        user.ok("POST", definitions, &definition).await;
+        user.ok("POST", widgets, &widget).await;
+        let mut large = widget.clone();
+        large["size"] = 4.into();
+        large["metadata"]["name"] = "b".into();
+        assert_eq!(user.refused("POST", widgets, &large).await.0, 422);
+        let resources = user.get("/apis/example.org/v1").await;
+        assert_eq!(resources["resources"][0]["name"], "widgets");
+        user.ok("DELETE", &format!("{definitions}/widgets.example.org"), &Value::Null).await;
+        assert_eq!(user.call("GET", &format!("{widgets}/a"), &Value::Null).await.0, 404);
+        assert_eq!(user.api.list("widgets", ""), [] as [Value; 0]);
+    });
+}
+
+#[test]
+fn what_changes_is_noted_without_secrets() {
+    let notes = engine::simulate(Seed(3), |net| async move {
+        let notes = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let kept = std::sync::Arc::clone(&notes);
+        net.observe(move |_, entry| {
+            if entry.topic == "kube" {
+                kept.lock().expect("a lock").push(format!("{} {}", entry.subject, entry.data));
+            }
+        });
+        let api = KubeApi::new();
+        drop(api.serve(net.host("kube")));
+        let user = User { api, client: Client::new(&net.host("user"), Timeouts::default()) };
+        pause(&net.host("user")).await;
+        let secrets = "/api/v1/namespaces/default/secrets";
+        user.ok("POST", secrets, &secret("s")).await;
+        let hosts = HOSTS.replace("metal3/", "default/");
+        user.ok("POST", &hosts, &host("w")).await;
+        user.ok("PATCH", &format!("{hosts}/w/status"), &json!({ "status": status() })).await;
+        user.ok("DELETE", &format!("{hosts}/w"), &Value::Null).await;
+        notes.lock().expect("a lock").clone()
+    });
+    assert!(notes.iter().all(|note| !note.contains("cGFzcw") && !note.contains("pass\"")), "{notes:?}");
+    let host: Vec<&String> =
+        notes.iter().filter(|note| note.starts_with("baremetalhosts/default/w ")).collect();
+    for (note, parts) in host.iter().zip([
+        &["\"event\":\"ADDED\"", "\"online\":true"][..],
+        &[
+            "\"event\":\"MODIFIED\"",
+            "\"state\":\"registering\"",
+            "\"operationalStatus\":\"error\"",
+            "\"errorType\":\"registration error\"",
+            "\"errorMessage\":\"no answer\"",
+            "\"errorCount\":1",
+            "\"poweredOn\":false",
+        ],
+        &["\"event\":\"DELETED\""],
+    ]) {
+        assert!(parts.iter().all(|part| note.contains(part)), "{note}");
+    }
+    assert_eq!(host.len(), 3);
+}

@@ -87,10 +87,8 @@ impl Cluster {
                 return Err(Failure::bad_request("error decoding patch: it must be an object"));
             }
             MERGE_PATCH => patch::merge(&mut patched, &body),
-            STRATEGIC_PATCH => {
-                patch::strategic(&mut patched, &body).map_err(|e| unfit(resource, &key, &e))?
-            }
-            _ => patch::json_patch(&mut patched, &body).map_err(|e| unfit(resource, &key, &e))?,
+            STRATEGIC_PATCH => patch::strategic(&mut patched, &body).map_err(|e| unfit(&e))?,
+            _ => patch::json_patch(&mut patched, &body).map_err(|e| unfit(&e))?,
         }
         check_kind(resource, &patched)?;
         check_identity(call, &mut patched)?;
@@ -206,10 +204,13 @@ impl Cluster {
     }
 }
 
-fn unfit(resource: &Resource, key: &Key, error: &PatchError) -> Failure {
+fn unfit(error: &PatchError) -> Failure {
     match error {
         PatchError::Malformed(why) => Failure::bad_request(why.clone()),
-        PatchError::Unfit(why) => Failure::patch_rejected(resource.about(&key.name), why),
+        PatchError::Unfit(why) => {
+            tracing::debug!(why, "a patch does not fit");
+            Failure::unfit_patch()
+        }
     }
 }
 
