@@ -65,7 +65,7 @@ fn passes_under_other_seeds(name: &str, scenario: &Scenario) -> Result<(), Faile
 fn catches(name: &str, scenario: &Scenario, regression: Regression) -> Result<(), Failed> {
     let report = simulate(scenario, scenario.seed, &[regression].into_iter().collect());
     let words = match (report.verdict.found_bug(), report.verdict.sound()) {
-        (true, true) => return same_histories(&format!("{name} with {regression}"), &report),
+        (true, true) => return same_histories(&format!("{name}@{regression}"), &report),
         (false, _) => "it does not catch it",
         (true, false) => "it does not look as it was reported",
     };

@@ -4,6 +4,7 @@
 //! Ctrl-C.
 
 mod collect;
+mod interrupt;
 mod list;
 mod pool;
 mod run;

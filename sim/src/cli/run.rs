@@ -14,12 +14,11 @@ use std::{
 use baremetal_operator::regression::{Regression, Regressions};
 use engine::Tracing;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokio::sync::oneshot;
 use wire::Seed;
 
 use super::{
     BAD_INPUT, BadInput, FAILED, INTERRUPTED, PASSED, WithRegressions, collect, collect::Found, complain,
-    pool, say,
+    interrupt, pool, say,
 };
 use crate::{report::Report, run::Watch, scenario::time::Span, simulate_watched, trace::lines};
 
@@ -111,7 +110,7 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
         log: arguments.log.clone(),
         interrupt: interrupt.clone(),
     };
-    on_interrupt(interrupt.clone(), || run_all(arguments, &jobs, &watch, trace_file.as_ref()))
+    interrupt::set_on_interrupt(interrupt.clone(), || run_all(arguments, &jobs, &watch, trace_file.as_ref()))
 }
 
 fn jobs<'a>(arguments: &Arguments, found: &'a [Found]) -> Vec<Job<'a>> {
@@ -294,35 +293,4 @@ fn progress(length: usize) -> ProgressBar {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
-}
-
-/// Sets `flag` at Ctrl-C while `work` goes on. A second Ctrl-C ends the process, as usual.
-fn on_interrupt<T>(flag: Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
-    let (done, finished) = oneshot::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // Without it Ctrl-C ends the process without a word; the runs themselves are none the worse for it.
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-                return;
-            };
-            runtime.block_on(async move {
-                let mut finished = finished;
-                for presses in 0..2 {
-                    tokio::select! {
-                        biased;
-                        _ = &mut finished => return,
-                        pressed = tokio::signal::ctrl_c() => if pressed.is_err() { return },
-                    }
-                    flag.store(true, Ordering::Relaxed);
-                    if presses == 1 {
-                        std::process::exit(i32::from(INTERRUPTED));
-                    }
-                }
-            });
-        });
-        let value = work();
-        // The listener has ended by itself if it could not listen.
-        let _ = done.send(());
-        value
-    })
 }

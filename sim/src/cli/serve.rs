@@ -1,10 +1,13 @@
 //! `bmsim serve`.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+};
 
 use wire::Seed;
 
-use super::{BAD_INPUT, BadInput, FAILED, PASSED, WithRegressions, complain, say};
+use super::{BAD_INPUT, BadInput, FAILED, INTERRUPTED, PASSED, WithRegressions, complain, interrupt, say};
 use crate::{report::Report, run::Watch, scenario::Scenario, schedule::Schedule, serve, verdict};
 
 #[derive(Debug, clap::Args)]
@@ -20,6 +23,9 @@ pub(super) struct Arguments {
     /// Where the kubeconfig is written
     #[arg(long, value_name = "FILE", default_value = "bmsim.kubeconfig")]
     kubeconfig: PathBuf,
+    /// Print log lines to stderr, filtered like `RUST_LOG`
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
 }
 
 /// Serves a scenario's world, and judges what happened in it.
@@ -33,8 +39,11 @@ pub(super) fn serve(arguments: &Arguments) -> u8 {
     };
     let (seed, regressions) = (arguments.seed.unwrap_or(scenario.seed), arguments.regressions.set());
     let schedule = Schedule::draw(&scenario, seed, &regressions);
-    let options = serve::Options { kubeconfig: arguments.kubeconfig.clone(), watch: Watch::default() };
-    let trace = match serve::serve(schedule, &options) {
+    let watch = Watch { log: arguments.log.clone(), ..Watch::default() };
+    let stopped = Arc::clone(&watch.interrupt);
+    let options = serve::Options { kubeconfig: arguments.kubeconfig.clone(), watch };
+    let served = interrupt::set_on_interrupt(Arc::clone(&stopped), || serve::serve(schedule, &options));
+    let trace = match served {
         Ok(trace) => trace,
         Err(error) => {
             complain(BadInput::new(chain(&error)));
@@ -44,6 +53,10 @@ pub(super) fn serve(arguments: &Arguments) -> u8 {
     let verdict = verdict::judge(&scenario, &regressions, &trace);
     let report = Report::new(&scenario, seed, &regressions, trace, verdict);
     say(&report.story());
+    if stopped.load(Ordering::Relaxed) {
+        // What it would have become is not known.
+        return INTERRUPTED;
+    }
     say(&report.findings());
     if report.passed() { PASSED } else { FAILED }
 }

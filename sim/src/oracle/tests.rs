@@ -24,7 +24,8 @@ fn disk(name: &str) -> Entry {
 
 #[test]
 fn provisioned_stays() {
-    let provisioned = || vec![(0, zero()), (1, host("a", "provisioning", "", 0)), (9, host("a", "provisioned", "", 0))];
+    let provisioned =
+        || vec![(0, zero()), (1, host("a", "provisioning", "", 0)), (9, host("a", "provisioned", "", 0))];
     let then = |more: Vec<(u64, Entry)>| found("provisioned-stays", 100, [provisioned(), more].concat());
     let leaves = || (20, host("a", "deprovisioning", "", 0));
     assert_eq!(then(vec![]), NONE);
@@ -48,7 +49,8 @@ fn provisioned_stays() {
 #[test]
 fn disk_is_kept() {
     let then = |more: Vec<(u64, Entry)>| {
-        let facts = vec![(1, host("a", "provisioning", "", 0)), (2, disk("a")), (9, host("a", "provisioned", "", 0))];
+        let facts =
+            vec![(1, host("a", "provisioning", "", 0)), (2, disk("a")), (9, host("a", "provisioned", "", 0))];
         found("disk-is-kept", 100, [facts, more].concat())
     };
     assert_eq!(then(vec![]), NONE);
@@ -74,7 +76,8 @@ fn is_looked_at_again() {
 
 #[test]
 fn no_hot_loop() {
-    let passes = |each: u64, count: u64| (0..count).map(|n| (n * each, reconcile("a", "after"))).collect::<Vec<_>>();
+    let passes =
+        |each: u64, count: u64| (0..count).map(|n| (n * each, reconcile("a", "after"))).collect::<Vec<_>>();
     assert_eq!(found("no-hot-loop", HOUR, passes(2, 1000)), NONE);
     // Once for each host, at the first pass too many.
     let busy: Vec<_> = (0..500).map(|n| (n / 2, reconcile("a", "after"))).collect();
@@ -97,7 +100,10 @@ fn converges() {
     assert_eq!(stuck(vec![ends(), (23 * HOUR, step(5, "annotate", &["a"]))]), NONE);
     // Trouble that people made and did not mend.
     assert_eq!(stuck(vec![ends(), (20, step(5, "secret", &["a"]))]), NONE);
-    assert_eq!(stuck(vec![ends(), (20, step(5, "secret", &["a"])), (30, step(6, "bmc-password", &["a"]))]), [1]);
+    assert_eq!(
+        stuck(vec![ends(), (20, step(5, "secret", &["a"])), (30, step(6, "bmc-password", &["a"]))]),
+        [1]
+    );
     assert_eq!(stuck(vec![ends(), (20, step(5, "move-away", &[]))]), NONE);
     assert_eq!(stuck(vec![ends(), (20, step(5, "move-away", &[])), (30, step(6, "restore", &[]))]), [1]);
     // A passing state is no place to stay either.

@@ -64,7 +64,8 @@ impl View {
             "node" => host.node = text_at(&entry.data, "provision_state").filter(|_| !is_gone(&entry.data)),
             "power" => {
                 if let Some(to) = text_at(&entry.data, "to") {
-                    host.power = Some(to == "on");
+                    // On the way down it still has power, on the way up not yet.
+                    host.power = Some(matches!(to.as_str(), "on" | "powering-off"));
                 }
             }
             _ => return None,

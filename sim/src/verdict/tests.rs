@@ -16,15 +16,18 @@ fn scenario(more: &str) -> Scenario {
 
 /// A host that fails once: registering from 10 s, in error from 20 s to 80 s, available from 90 s to 100 s.
 fn story() -> Trace {
-    trace(100, [
-        (0, zero()),
-        (10, host("node-0", "registering", "", 0)),
-        (20, host("node-0", "registering", ERROR, 1)),
-        (60, host("node-0", "registering", ERROR, 2)),
-        (80, host("node-0", "registering", "", 2)),
-        (90, host("node-0", "available", "", 0)),
-        (91, fact("power", "node-0", json!({ "event": "changed", "from": "off", "to": "on" }))),
-    ])
+    trace(
+        100,
+        [
+            (0, zero()),
+            (10, host("node-0", "registering", "", 0)),
+            (20, host("node-0", "registering", ERROR, 1)),
+            (60, host("node-0", "registering", ERROR, 2)),
+            (80, host("node-0", "registering", "", 2)),
+            (90, host("node-0", "available", "", 0)),
+            (91, fact("power", "node-0", json!({ "event": "changed", "from": "off", "to": "on" }))),
+        ],
+    )
 }
 
 /// What is found wrong with the story by the expectations alone.
@@ -53,7 +56,10 @@ fn expectations_hold_or_do_not() {
         (r#"always = { host = "node-0", state = "registering" }"#, Some(0)),
         (r#"eventually = { host = "node-0", state = "available", error_count = 0, error = "none" }"#, None),
         ("eventually = { host = \"node-0\", state = \"available\" }\nwithin = \"80s\"", Some(80)),
-        ("eventually = { host = \"node-0\", error = \"registration error\" }\nfrom = \"70s\"\nwithin = \"5s\"", None),
+        (
+            "eventually = { host = \"node-0\", error = \"registration error\" }\nfrom = \"70s\"\nwithin = \"5s\"",
+            None,
+        ),
         ("eventually = { host = \"node-0\", error = \"registration error\" }\nfrom = \"80s\"", Some(100)),
         (r#"eventually = { host = "node-0", power = "on" }"#, None),
         (r#"eventually = { host = "node-0", power = "off" }"#, Some(100)),
@@ -74,11 +80,17 @@ fn expectations_hold_or_do_not() {
 #[test]
 fn a_history_is_met_whole_or_not_at_all() {
     let history = |states: &str| found(&format!("history = {{ host = \"node-0\", states = [{states}] }}"));
-    assert!(history(r#""registering", "registering ! registration error", "registering", "available""#).is_empty());
+    assert!(
+        history(r#""registering", "registering ! registration error", "registering", "available""#)
+            .is_empty()
+    );
     for (states, at) in [
         (r#""registering", "available""#, 20),
         (r#""registering", "registering ! registration error", "registering""#, 90),
-        (r#""registering", "registering ! registration error", "registering", "available", "provisioning""#, 100),
+        (
+            r#""registering", "registering ! registration error", "registering", "available", "provisioning""#,
+            100,
+        ),
         ("", 10),
     ] {
         let found = history(states);
@@ -88,25 +100,30 @@ fn a_history_is_met_whole_or_not_at_all() {
 
 #[test]
 fn the_prologue_is_no_part_of_a_history() {
-    let trace = trace(100, [
-        (1, host("node-0", "registering", "", 0)),
-        (2, host("node-0", "available", "", 0)),
-        (3, host("node-0", "provisioned", "", 0)),
-        (50, zero()),
-        (50, host("node-0", "deprovisioning", "", 0)),
-        (60, gone("node-0")),
-        (70, host("node-0", "", "", 0)),
-        (71, host("node-0", "registering", "", 0)),
-    ]);
+    let trace = trace(
+        100,
+        [
+            (1, host("node-0", "registering", "", 0)),
+            (2, host("node-0", "available", "", 0)),
+            (3, host("node-0", "provisioned", "", 0)),
+            (50, zero()),
+            (50, host("node-0", "deprovisioning", "", 0)),
+            (60, gone("node-0")),
+            (70, host("node-0", "", "", 0)),
+            (71, host("node-0", "registering", "", 0)),
+        ],
+    );
     let history = &history::histories(&trace)["node-0"];
-    let seen: Vec<_> = history.chapters().iter().map(|c| (c.since.as_secs(), c.standing.to_string())).collect();
+    let seen: Vec<_> =
+        history.chapters().iter().map(|c| (c.since.as_secs(), c.standing.to_string())).collect();
     let expected = [(0, "provisioned"), (0, "deprovisioning"), (10, "gone"), (21, "registering")];
     assert_eq!(seen, expected.map(|(at, standing)| (at, standing.to_owned())));
 }
 
 #[test]
 fn a_table_is_compared_by_the_columns_of_the_expected_one() {
-    let expect = |row: &str| format!("table = \"\"\"\nNAME     STATE         ERROR\n{row}\n\"\"\"\nat = \"30s\"");
+    let expect =
+        |row: &str| format!("table = \"\"\"\nNAME     STATE         ERROR\n{row}\n\"\"\"\nat = \"30s\"");
     assert!(found(&expect("node-0   registering   registration error")).is_empty());
     let found = found(&expect("node-0   registering"));
     insta::assert_snapshot!(crate::report::tell(&found[0]), @r"
@@ -122,12 +139,17 @@ fn a_table_is_compared_by_the_columns_of_the_expected_one() {
 
 #[test]
 fn histories_are_shown_side_by_side() {
-    let found = found(r#"history = { host = "node-0", states = ["registering", "inspecting", "available"] }"#);
+    let found =
+        found(r#"history = { host = "node-0", states = ["registering", "inspecting", "available"] }"#);
     insta::assert_snapshot!(crate::report::tell(&found[0]), @r"
     line 5: history of node-0, at 20s
         node-0
-          expected              seen
-          registering       10s  registering
+          expected                    seen
+          registering            10s  registering
+        - inspecting
+        +                        20s  registering ! registration error
+        +                      1m20s  registering
+          available            1m30s  available
     ");
 }
 
@@ -142,7 +164,9 @@ fn what_shows_nothing_is_vacuous() {
     let vacuous = |facts: Vec<Entry>| {
         let trace = trace(100, facts.into_iter().map(|entry| (0, entry)));
         let lines = judge(&scenario, &Regressions::default(), &trace).findings.into_iter();
-        lines.filter_map(|finding| if let By::Vacuous { line } = finding.by { Some(line) } else { None }).collect::<Vec<_>>()
+        lines
+            .filter_map(|finding| if let By::Vacuous { line } = finding.by { Some(line) } else { None })
+            .collect::<Vec<_>>()
     };
     let (begins, deletes) = (step(fault, "fault", &[]), step(delete, "delete", &["node-0"]));
     assert_eq!(vacuous(vec![zero(), begins.clone(), touched(3), deletes.clone()]), [0; 0]);
