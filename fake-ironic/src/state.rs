@@ -123,111 +123,112 @@ pub enum Event {
     Fail,
 }
 
+/// Where an abort leads.
+const ABORTS: [(ProvisionState, ProvisionState); 9] = {
+    use ProvisionState as S;
+    [
+        (S::InspectWait, S::InspectFailed),
+        (S::CleanWait, S::CleanFailed),
+        (S::CleanHold, S::CleanFailed),
+        (S::WaitCallBack, S::DeployFailed),
+        (S::DeployHold, S::DeployFailed),
+        (S::RescueWait, S::RescueFailed),
+        (S::ServiceWait, S::ServiceFailed),
+        (S::ServiceHold, S::ServiceFailed),
+        (S::ServiceFailed, S::Active),
+    ]
+};
+
+/// Where the end of a halt leads.
+const UNHOLDS: [(ProvisionState, ProvisionState); 3] = {
+    use ProvisionState as S;
+    [(S::CleanHold, S::CleanWait), (S::DeployHold, S::WaitCallBack), (S::ServiceHold, S::ServiceWait)]
+};
+
 impl ProvisionState {
     /// The state that `event` leads to, or `None` where it is not possible.
     pub fn after(self, event: Event) -> Option<Self> {
         use Event::{Done, Fail, Hold, Resume, Wait};
-        use ProvisionState as S;
         let verb = match event {
             Event::Verb(verb) => return self.after_verb(verb),
             Wait | Resume | Hold | Done | Fail => event,
         };
         let next = match (self, verb) {
-            (S::Verifying, Done) => S::Manageable,
-            (S::Verifying, Fail) => S::Enroll,
-            (S::Inspecting, Wait) => S::InspectWait,
-            (S::Inspecting, Done) | (S::InspectWait, Done) => S::Manageable,
-            (S::Inspecting | S::InspectWait, Fail) => S::InspectFailed,
-            (S::InspectWait, Resume) => S::Inspecting,
-            (S::Cleaning, Wait) => S::CleanWait,
-            (S::Cleaning | S::CleanWait, Hold) => S::CleanHold,
-            (S::Cleaning, Done) => S::Available,
-            (S::Cleaning | S::CleanWait, Fail) => S::CleanFailed,
-            (S::CleanWait, Resume) => S::Cleaning,
-            (S::Deploying, Wait) => S::WaitCallBack,
-            (S::Deploying | S::WaitCallBack, Hold) => S::DeployHold,
-            (S::Deploying, Done) => S::Active,
-            (S::Deploying | S::WaitCallBack, Fail) => S::DeployFailed,
-            (S::WaitCallBack, Resume) => S::Deploying,
-            (S::Deleting, Fail) => S::Error,
-            (S::Adopting, Done) => S::Active,
-            (S::Adopting, Fail) => S::AdoptFailed,
-            (S::Rescuing, Wait) => S::RescueWait,
-            (S::Rescuing, Done) => S::Rescue,
-            (S::Rescuing | S::RescueWait, Fail) => S::RescueFailed,
-            (S::RescueWait, Resume) => S::Rescuing,
-            (S::Unrescuing, Done) => S::Active,
-            (S::Unrescuing, Fail) => S::UnrescueFailed,
-            (S::Servicing | S::ServiceFailed, Wait) => S::ServiceWait,
-            (S::Servicing | S::ServiceWait | S::ServiceFailed, Hold) => S::ServiceHold,
-            (S::Servicing, Done) => S::Active,
-            (S::Servicing | S::ServiceWait | S::ServiceHold, Fail) => S::ServiceFailed,
-            (S::ServiceWait, Resume) => S::Servicing,
+            (Self::Verifying, Done) => Self::Manageable,
+            (Self::Verifying, Fail) => Self::Enroll,
+            (Self::Inspecting, Wait) => Self::InspectWait,
+            (Self::Inspecting, Done) | (Self::InspectWait, Done) => Self::Manageable,
+            (Self::Inspecting | Self::InspectWait, Fail) => Self::InspectFailed,
+            (Self::InspectWait, Resume) => Self::Inspecting,
+            (Self::Cleaning, Wait) => Self::CleanWait,
+            (Self::Cleaning | Self::CleanWait, Hold) => Self::CleanHold,
+            (Self::Cleaning, Done) => Self::Available,
+            (Self::Cleaning | Self::CleanWait, Fail) => Self::CleanFailed,
+            (Self::CleanWait, Resume) => Self::Cleaning,
+            (Self::Deploying, Wait) => Self::WaitCallBack,
+            (Self::Deploying | Self::WaitCallBack, Hold) => Self::DeployHold,
+            (Self::Deploying, Done) => Self::Active,
+            (Self::Deploying | Self::WaitCallBack, Fail) => Self::DeployFailed,
+            (Self::WaitCallBack, Resume) => Self::Deploying,
+            (Self::Deleting, Fail) => Self::Error,
+            (Self::Adopting, Done) => Self::Active,
+            (Self::Adopting, Fail) => Self::AdoptFailed,
+            (Self::Rescuing, Wait) => Self::RescueWait,
+            (Self::Rescuing, Done) => Self::Rescue,
+            (Self::Rescuing | Self::RescueWait, Fail) => Self::RescueFailed,
+            (Self::RescueWait, Resume) => Self::Rescuing,
+            (Self::Unrescuing, Done) => Self::Active,
+            (Self::Unrescuing, Fail) => Self::UnrescueFailed,
+            (Self::Servicing | Self::ServiceFailed, Wait) => Self::ServiceWait,
+            (Self::Servicing | Self::ServiceWait | Self::ServiceFailed, Hold) => Self::ServiceHold,
+            (Self::Servicing, Done) => Self::Active,
+            (Self::Servicing | Self::ServiceWait | Self::ServiceHold, Fail) => Self::ServiceFailed,
+            (Self::ServiceWait, Resume) => Self::Servicing,
             (_, Event::Verb(_) | Wait | Resume | Hold | Done | Fail) => return None,
         };
         Some(next)
     }
 
     fn after_verb(self, verb: Verb) -> Option<Self> {
-        use ProvisionState as S;
         let from = |states: &[Self]| states.contains(&self);
         let next = match verb {
-            Verb::Active | Verb::Deploy if from(&[S::Available, S::DeployFailed]) => S::Deploying,
-            Verb::Rebuild if from(&[S::Active, S::DeployFailed, S::Error]) => S::Deploying,
-            Verb::Deleted | Verb::Undeploy if self.can_be_torn_down() => S::Deleting,
-            Verb::Manage if self == S::Enroll => S::Verifying,
+            Verb::Active | Verb::Deploy if from(&[Self::Available, Self::DeployFailed]) => Self::Deploying,
+            Verb::Rebuild if from(&[Self::Active, Self::DeployFailed, Self::Error]) => Self::Deploying,
+            Verb::Deleted | Verb::Undeploy if self.can_be_torn_down() => Self::Deleting,
+            Verb::Manage if self == Self::Enroll => Self::Verifying,
             // From `cleaning` it is the end of manual cleaning; no client may ask for that.
             Verb::Manage
-                if from(&[S::InspectFailed, S::CleanFailed, S::Available, S::AdoptFailed, S::Cleaning]) =>
+                if from(&[
+                    Self::InspectFailed,
+                    Self::CleanFailed,
+                    Self::Available,
+                    Self::AdoptFailed,
+                    Self::Cleaning,
+                ]) =>
             {
-                S::Manageable
+                Self::Manageable
             }
-            Verb::Provide if self == S::Manageable => S::Cleaning,
-            Verb::Inspect if from(&[S::Manageable, S::InspectFailed]) => S::Inspecting,
-            Verb::Clean if from(&[S::Manageable, S::Deleting]) => S::Cleaning,
-            Verb::Adopt if from(&[S::Manageable, S::AdoptFailed]) => S::Adopting,
-            Verb::Abort => match self {
-                S::InspectWait => S::InspectFailed,
-                S::CleanWait | S::CleanHold => S::CleanFailed,
-                S::WaitCallBack | S::DeployHold => S::DeployFailed,
-                S::RescueWait => S::RescueFailed,
-                S::ServiceWait | S::ServiceHold => S::ServiceFailed,
-                S::ServiceFailed => S::Active,
-                S::Enroll
-                | S::Verifying
-                | S::Manageable
-                | S::Inspecting
-                | S::InspectFailed
-                | S::Cleaning
-                | S::CleanFailed
-                | S::Available
-                | S::Deploying
-                | S::DeployFailed
-                | S::Active
-                | S::Deleting
-                | S::Error
-                | S::Adopting
-                | S::AdoptFailed
-                | S::Rescuing
-                | S::Rescue
-                | S::RescueFailed
-                | S::Unrescuing
-                | S::UnrescueFailed
-                | S::Servicing => return None,
-            },
+            Verb::Provide if self == Self::Manageable => Self::Cleaning,
+            Verb::Inspect if from(&[Self::Manageable, Self::InspectFailed]) => Self::Inspecting,
+            Verb::Clean if from(&[Self::Manageable, Self::Deleting]) => Self::Cleaning,
+            Verb::Adopt if from(&[Self::Manageable, Self::AdoptFailed]) => Self::Adopting,
+            Verb::Abort => return self.follow(&ABORTS),
             Verb::Rescue
-                if from(&[S::Active, S::Rescue, S::RescueFailed, S::UnrescueFailed, S::ServiceFailed]) =>
+                if from(&[
+                    Self::Active,
+                    Self::Rescue,
+                    Self::RescueFailed,
+                    Self::UnrescueFailed,
+                    Self::ServiceFailed,
+                ]) =>
             {
-                S::Rescuing
+                Self::Rescuing
             }
-            Verb::Unrescue if from(&[S::Rescue, S::RescueFailed, S::UnrescueFailed]) => S::Unrescuing,
-            Verb::Unhold => match self {
-                S::CleanHold => S::CleanWait,
-                S::DeployHold => S::WaitCallBack,
-                S::ServiceHold => S::ServiceWait,
-                _ => return None,
-            },
-            Verb::Service if from(&[S::Active, S::ServiceFailed, S::ServiceHold]) => S::Servicing,
+            Verb::Unrescue if from(&[Self::Rescue, Self::RescueFailed, Self::UnrescueFailed]) => {
+                Self::Unrescuing
+            }
+            Verb::Unhold => return self.follow(&UNHOLDS),
+            Verb::Service if from(&[Self::Active, Self::ServiceFailed, Self::ServiceHold]) => Self::Servicing,
             Verb::Active
             | Verb::Deploy
             | Verb::Rebuild
@@ -245,116 +246,118 @@ impl ProvisionState {
         Some(next)
     }
 
+    fn follow(self, table: &[(Self, Self)]) -> Option<Self> {
+        table.iter().find(|(from, _)| *from == self).map(|(_, to)| *to)
+    }
+
     fn can_be_torn_down(self) -> bool {
-        use ProvisionState as S;
         matches!(
             self,
-            S::Active
-                | S::WaitCallBack
-                | S::DeployFailed
-                | S::Error
-                | S::Rescue
-                | S::RescueWait
-                | S::RescueFailed
-                | S::UnrescueFailed
-                | S::ServiceWait
-                | S::ServiceFailed
+            Self::Active
+                | Self::WaitCallBack
+                | Self::DeployFailed
+                | Self::Error
+                | Self::Rescue
+                | Self::RescueWait
+                | Self::RescueFailed
+                | Self::UnrescueFailed
+                | Self::ServiceWait
+                | Self::ServiceFailed
         )
     }
 
     /// Where a node in this state is heading, unless the flow says otherwise (manual cleaning heads for
     /// `manageable`). `None` in stable states, where a node keeps no target.
     pub fn target(self) -> Option<Self> {
-        use ProvisionState as S;
         match self {
-            S::Verifying | S::Inspecting | S::InspectWait | S::InspectFailed => Some(S::Manageable),
-            S::Cleaning | S::CleanWait | S::CleanHold | S::CleanFailed | S::Deleting => Some(S::Available),
-            S::Deploying
-            | S::WaitCallBack
-            | S::DeployHold
-            | S::DeployFailed
-            | S::Adopting
-            | S::AdoptFailed
-            | S::Unrescuing
-            | S::UnrescueFailed
-            | S::Servicing
-            | S::ServiceWait
-            | S::ServiceHold
-            | S::ServiceFailed => Some(S::Active),
-            S::Rescuing | S::RescueWait | S::RescueFailed => Some(S::Rescue),
-            S::Enroll | S::Manageable | S::Available | S::Active | S::Error | S::Rescue => None,
+            Self::Verifying | Self::Inspecting | Self::InspectWait | Self::InspectFailed => {
+                Some(Self::Manageable)
+            }
+            Self::Cleaning | Self::CleanWait | Self::CleanHold | Self::CleanFailed | Self::Deleting => {
+                Some(Self::Available)
+            }
+            Self::Deploying
+            | Self::WaitCallBack
+            | Self::DeployHold
+            | Self::DeployFailed
+            | Self::Adopting
+            | Self::AdoptFailed
+            | Self::Unrescuing
+            | Self::UnrescueFailed
+            | Self::Servicing
+            | Self::ServiceWait
+            | Self::ServiceHold
+            | Self::ServiceFailed => Some(Self::Active),
+            Self::Rescuing | Self::RescueWait | Self::RescueFailed => Some(Self::Rescue),
+            Self::Enroll | Self::Manageable | Self::Available | Self::Active | Self::Error | Self::Rescue => {
+                None
+            }
         }
     }
 
     /// Whether the conductor itself works in this state, so that no work goes on after it was restarted.
     pub fn is_stuck_after_restart(self) -> bool {
-        use ProvisionState as S;
         matches!(
             self,
-            S::Deploying
-                | S::Cleaning
-                | S::Verifying
-                | S::Inspecting
-                | S::Adopting
-                | S::Rescuing
-                | S::Unrescuing
-                | S::Deleting
-                | S::Servicing
+            Self::Deploying
+                | Self::Cleaning
+                | Self::Verifying
+                | Self::Inspecting
+                | Self::Adopting
+                | Self::Rescuing
+                | Self::Unrescuing
+                | Self::Deleting
+                | Self::Servicing
         )
     }
 
     /// Whether the state says that something went wrong; in these a power change leaves `last_error` alone.
     pub fn is_failure(self) -> bool {
-        use ProvisionState as S;
         matches!(
             self,
-            S::InspectFailed
-                | S::CleanFailed
-                | S::DeployFailed
-                | S::AdoptFailed
-                | S::RescueFailed
-                | S::UnrescueFailed
-                | S::ServiceFailed
-                | S::Error
+            Self::InspectFailed
+                | Self::CleanFailed
+                | Self::DeployFailed
+                | Self::AdoptFailed
+                | Self::RescueFailed
+                | Self::UnrescueFailed
+                | Self::ServiceFailed
+                | Self::Error
         )
     }
 
     /// Whether the node may be deleted without being in maintenance.
     pub fn is_deletable(self, while_available: bool) -> bool {
-        use ProvisionState as S;
-        matches!(self, S::Enroll | S::Manageable | S::AdoptFailed)
-            || (while_available && self == S::Available)
+        matches!(self, Self::Enroll | Self::Manageable | Self::AdoptFailed)
+            || (while_available && self == Self::Available)
     }
 
     /// Whether a client may patch the node in this state.
     pub fn is_updatable(self) -> bool {
-        use ProvisionState as S;
         self.target().is_none()
             || self.is_failure()
-            || matches!(self, S::Verifying | S::InspectWait | S::ServiceHold)
+            || matches!(self, Self::Verifying | Self::InspectWait | Self::ServiceHold)
     }
 
     /// Whether an agent may look the node up in this state.
     pub fn allows_lookup(self) -> bool {
-        use ProvisionState as S;
         matches!(
             self,
-            S::Deploying
-                | S::WaitCallBack
-                | S::Cleaning
-                | S::CleanWait
-                | S::Inspecting
-                | S::InspectWait
-                | S::Rescuing
-                | S::RescueWait
-                | S::ServiceWait
+            Self::Deploying
+                | Self::WaitCallBack
+                | Self::Cleaning
+                | Self::CleanWait
+                | Self::Inspecting
+                | Self::InspectWait
+                | Self::Rescuing
+                | Self::RescueWait
+                | Self::ServiceWait
         )
     }
 
     /// Whether the recorded power state is left alone by power sync.
     pub fn skips_power_sync(self) -> bool {
-        use ProvisionState as S;
-        matches!(self, S::Enroll | S::AdoptFailed | S::WaitCallBack | S::CleanWait)
+        matches!(self, Self::Enroll | Self::AdoptFailed | Self::WaitCallBack | Self::CleanWait)
     }
 
     /// Whether clients may not change the power.
@@ -370,11 +373,9 @@ impl Verb {
             Self::Active | Self::Rebuild | Self::Deleted | Self::Deploy | Self::Undeploy => 1,
             Self::Manage | Self::Provide => 4,
             Self::Inspect => 6,
-            Self::Abort => match state {
-                ProvisionState::WaitCallBack => 110,
-                ProvisionState::InspectWait => 41,
-                _ => 13,
-            },
+            Self::Abort if state == ProvisionState::WaitCallBack => 110,
+            Self::Abort if state == ProvisionState::InspectWait => 41,
+            Self::Abort => 13,
             Self::Clean => 15,
             Self::Adopt => 17,
             Self::Rescue | Self::Unrescue => 38,

@@ -107,7 +107,11 @@ impl Api {
             "soft power off" => PowerChange::SoftOff,
             "soft rebooting" => PowerChange::SoftReboot,
             other => {
-                return Err(impossible(&node, other, node.power_state.map_or("None", |state| state.as_str())));
+                return Err(impossible(
+                    &node,
+                    other,
+                    node.power_state.map_or("None", |state| state.as_str()),
+                ));
             }
         };
         let soft = matches!(change, PowerChange::SoftOff | PowerChange::SoftReboot);

@@ -79,7 +79,7 @@ impl Conductor {
     /// at its BMC's address.
     fn inspected(&self, report: &Map<String, Value>) -> Option<Uuid> {
         let inventory = report.get("inventory")?;
-        let macs: Vec<String> = interfaces(inventory).filter_map(|interface| mac_of(interface)).collect();
+        let macs: Vec<String> = interfaces(inventory).filter_map(mac_of).collect();
         let bmc = inventory.get("bmc_address").and_then(Value::as_str).unwrap_or_default();
         let tables = self.database().tables();
         let waiting = |node: &&Node| node.provision_state == ProvisionState::InspectWait;

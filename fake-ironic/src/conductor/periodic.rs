@@ -207,32 +207,27 @@ impl Conductor {
         let settings = &self.settings().conductor;
         let now = self.host().now();
         for node in self.database().nodes() {
-            let limit = match node.provision_state {
-                ProvisionState::WaitCallBack => settings.deploy_callback_timeout,
-                ProvisionState::CleanWait => settings.clean_callback_timeout,
-                ProvisionState::InspectWait => settings.inspect_wait_timeout,
-                _ => continue,
+            let Some(waiting) = Waiting::of(node.provision_state) else { continue };
+            let limit = match waiting {
+                Waiting::Deployment => settings.deploy_callback_timeout,
+                Waiting::Cleaning => settings.clean_callback_timeout,
+                Waiting::Inspection => settings.inspect_wait_timeout,
             };
             if node.maintenance || node.reservation.is_some() || !is_over(&node, limit, now) {
                 continue;
             }
-            if let Err(failure) = self.time_out(&node) {
+            if let Err(failure) = self.time_out(node.uuid, waiting) {
                 tracing::debug!(node = %node.uuid, %failure, "not timed out now");
             }
         }
     }
 
-    fn time_out(&self, node: &Node) -> Result<(), Failure> {
-        let lock = self.lock_now(node.uuid)?;
-        let (conductor, uuid) = (self.clone(), node.uuid);
-        match node.provision_state {
-            ProvisionState::WaitCallBack => lock.start(conductor.time_deploying_out(uuid)),
-            ProvisionState::CleanWait => lock.start(conductor.time_cleaning_out(uuid)),
-            ProvisionState::InspectWait => lock.start(conductor.time_inspection_out(uuid)),
-            _ => {
-                lock.release();
-                Ok(())
-            }
+    fn time_out(&self, uuid: Uuid, waiting: Waiting) -> Result<(), Failure> {
+        let (lock, conductor) = (self.lock_now(uuid)?, self.clone());
+        match waiting {
+            Waiting::Deployment => lock.start(conductor.time_deploying_out(uuid)),
+            Waiting::Cleaning => lock.start(conductor.time_cleaning_out(uuid)),
+            Waiting::Inspection => lock.start(conductor.time_inspection_out(uuid)),
         }
     }
 
@@ -241,18 +236,19 @@ impl Conductor {
         let limit = self.settings().pxe.boot_retry_timeout;
         let now = self.host().now();
         for node in self.database().nodes() {
-            use ProvisionState::{CleanWait, InspectWait, WaitCallBack};
-            let waits = matches!(node.provision_state, WaitCallBack | CleanWait | InspectWait);
+            let Some(waiting) = Waiting::of(node.provision_state) else { continue };
             let by_network = matches!(node.interfaces.boot.as_str(), "pxe" | "ipxe");
             // An agent that has its token is on its way.
             let silent = node.agent.token.is_none() && now.since(node.power_touched) > limit;
-            if !waits || !by_network || !silent || node.maintenance {
+            if !by_network || !silent || node.maintenance {
                 continue;
             }
             let Ok(lock) = self.lock_now(node.uuid) else { continue };
             let (conductor, uuid) = (self.clone(), node.uuid);
-            let purpose =
-                if node.provision_state == InspectWait { Purpose::Inspection } else { Purpose::Commands };
+            let purpose = match waiting {
+                Waiting::Inspection => Purpose::Inspection,
+                Waiting::Deployment | Waiting::Cleaning => Purpose::Commands,
+            };
             let started = lock.start(async move {
                 match conductor.boot_agent(uuid, purpose).await {
                     // The callback timeout is what ends it.
@@ -264,6 +260,25 @@ impl Conductor {
                 tracing::debug!(node = %node.uuid, %failure, "not booted again now");
             }
         }
+    }
+}
+
+/// What a node waits for its agent to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Deployment,
+    Cleaning,
+    Inspection,
+}
+
+impl Waiting {
+    fn of(state: ProvisionState) -> Option<Self> {
+        let table = [
+            (ProvisionState::WaitCallBack, Self::Deployment),
+            (ProvisionState::CleanWait, Self::Cleaning),
+            (ProvisionState::InspectWait, Self::Inspection),
+        ];
+        table.into_iter().find(|(waits, _)| *waits == state).map(|(_, waiting)| waiting)
     }
 }
 

@@ -79,17 +79,16 @@ impl Conductor {
                     .validate(&self.target(&node))
                     .map_err(|error| Failure::invalid(error.to_string()))?;
             }
-            Verb::Abort => match state {
-                ProvisionState::InspectWait => return Ok(Begun::AbortInspection),
-                ProvisionState::WaitCallBack => return Ok(Begun::AbortDeploy(node.work.current)),
-                ProvisionState::CleanWait
-                    if node.work.current.as_ref().is_some_and(|step| step.abortable != Some(true)) =>
-                {
+            Verb::Abort if state == ProvisionState::InspectWait => return Ok(Begun::AbortInspection),
+            Verb::Abort if state == ProvisionState::WaitCallBack => {
+                return Ok(Begun::AbortDeploy(node.work.current));
+            }
+            Verb::Abort => {
+                if node.work.current.as_ref().is_some_and(|step| step.abortable != Some(true)) {
                     self.change(uuid, |node| node.work.abort_after = true)?;
                     return Ok(Begun::Nothing);
                 }
-                _ => {}
-            },
+            }
             Verb::Rescue | Verb::Unrescue | Verb::Unhold | Verb::Service => {
                 return Err(Failure::invalid(format!(
                     "Driver {} does not support {verb} (disabled or not implemented).",
