@@ -35,9 +35,8 @@ pub(crate) struct Server {
 /// Answers one request.
 pub(crate) async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let body = match axum::body::to_bytes(body, BODY_LIMIT).await {
-        Ok(body) => body,
-        Err(_) => return refusal(&Failure::too_large(BODY_LIMIT)),
+    let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
+        return refusal(&Failure::too_large(BODY_LIMIT));
     };
     let path = parts.uri.path();
     match Target::parse(path) {

@@ -1,145 +1,16 @@
-//! The API over the wire, in a simulated world: verbs, refusals, watches, faults, restarts.
+//! Reading and writing: what is taken, what is refused, what follows.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::Network;
-use fake_kube::{Fault, KubeApi};
+use fake_kube::KubeApi;
 use serde_json::{Value, json};
 use wire::{
-    Host, Seed,
-    http::{Client, Pieces, Timeouts},
+    Seed,
+    http::{Client, Timeouts},
 };
 
-/// Someone with a kubeconfig, in one world.
-struct User {
-    api: KubeApi,
-    client: Client,
-}
-
-const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/metal3/baremetalhosts";
-const SECRETS: &str = "/api/v1/namespaces/metal3/secrets";
-
-/// Runs a test in a world with an API and a namespace `metal3`.
-fn with_api<T: Send + 'static, F: Future<Output = T>>(
-    test: impl FnOnce(Network, User) -> F + Send + 'static,
-) -> T {
-    engine::simulate(Seed(7), |net| async move {
-        let api = KubeApi::new();
-        drop(api.serve(net.host("kube")));
-        let timeouts = Timeouts { connect: Duration::from_secs(5), read: Duration::from_secs(3600) };
-        let user = User { api, client: Client::without_keep_alive(&net.host("user"), timeouts) };
-        pause(&net.host("user")).await;
-        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "metal3" } });
-        user.ok("POST", "/api/v1/namespaces", &namespace).await;
-        test(net, user).await
-    })
-}
-
-async fn pause(host: &Host) {
-    host.sleep(Duration::from_millis(50)).await;
-}
-
-impl User {
-    async fn try_call(
-        &self,
-        method: &str,
-        path: &str,
-        body: &Value,
-    ) -> Result<(u16, Value), wire::http::Error> {
-        let kind = match (method, body) {
-            ("PATCH", Value::Array(_)) => "application/json-patch+json",
-            ("PATCH", _) if path.contains("fieldManager") => "application/apply-patch+yaml",
-            ("PATCH", _) => "application/merge-patch+json",
-            _ => "application/json",
-        };
-        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("http://kube:6443{path}"))
-            .header("content-type", kind)
-            .header("user-agent", "user/1")
-            .body(body)
-            .expect("a request");
-        let answer = self.client.send(request).await?;
-        Ok((answer.status().as_u16(), serde_json::from_slice(answer.body()).unwrap_or_default()))
-    }
-
-    async fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        self.try_call(method, path, body).await.expect("an answer")
-    }
-
-    async fn ok(&self, method: &str, path: &str, body: &Value) -> Value {
-        let (code, value) = self.call(method, path, body).await;
-        assert!(code < 300, "{method} {path}: {code} {value}");
-        value
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        self.ok("GET", path, &Value::Null).await
-    }
-
-    async fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String, String) {
-        let (code, status) = self.call(method, path, body).await;
-        assert_eq!(status["kind"], "Status", "{method} {path}: {status}");
-        assert_eq!(status["code"], code);
-        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
-        (code, text("reason"), text("message"))
-    }
-
-    async fn watch(&self, path: &str) -> Watch {
-        let request =
-            http::Request::get(format!("http://kube:6443{path}")).body(Bytes::new()).expect("a request");
-        let answer = self.client.open(request).await.expect("an answer");
-        Watch { pieces: answer.into_body(), read: Vec::new() }
-    }
-}
-
-struct Watch {
-    pieces: Pieces,
-    read: Vec<u8>,
-}
-
-impl Watch {
-    /// The next event; `None` when the watch has ended.
-    async fn next(&mut self) -> Option<Value> {
-        loop {
-            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.read.drain(..=end).collect();
-                return Some(serde_json::from_slice(&line).expect("a JSON line"));
-            }
-            self.read.extend_from_slice(&self.pieces.next().await.expect("a piece")?);
-        }
-    }
-
-    /// The next event as type and name.
-    async fn told(&mut self) -> (String, String) {
-        let event = self.next().await.expect("an event");
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
-    }
-}
-
-fn host(name: &str) -> Value {
-    json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": { "name": name },
-        "spec": { "online": true, "bmc": { "address": "ipmi://bmc", "credentialsName": format!("{name}-bmc") } },
-    })
-}
-
-fn secret(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
-        "stringData": { "username": "admin", "password": "pass" },
-    })
-}
-
-fn status() -> Value {
-    json!({
-        "errorCount": 1, "errorMessage": "no answer", "errorType": "registration error",
-        "operationalStatus": "error", "poweredOn": false, "provisioning": { "ID": "", "state": "registering" },
-    })
-}
+use crate::user::*;
 
 #[test]
 fn spec_and_status_are_written_apart() {
@@ -308,72 +179,6 @@ fn finalizers_hold_and_owners_take_along() {
 }
 
 #[test]
-fn a_watch_tells_what_changes() {
-    with_api(|net, user| async move {
-        let first = user.ok("POST", SECRETS, &secret("a")).await;
-        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
-        let mut all = user.watch(&format!("{SECRETS}?watch=true")).await;
-        let mut later = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
-        let mut some = user.watch(&format!("{SECRETS}?watch=1&labelSelector=env%3Dprod")).await;
-        let mut streamed = user
-            .watch(&format!("{SECRETS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"))
-            .await;
-        assert_eq!(all.told().await, ("ADDED".into(), "a".into()));
-        assert_eq!(streamed.told().await, ("ADDED".into(), "a".into()));
-        let mark = streamed.next().await.expect("a bookmark");
-        assert_eq!(mark["type"], "BOOKMARK");
-        assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-
-        let path = format!("{SECRETS}/a");
-        user.ok("PATCH", &path, &json!({ "metadata": { "labels": { "env": "prod" } } })).await;
-        user.ok("PATCH", &path, &json!({ "metadata": { "labels": { "env": "dev" } } })).await;
-        user.ok("DELETE", &path, &Value::Null).await;
-        for (watch, told) in [
-            (&mut all, vec!["MODIFIED", "MODIFIED", "DELETED"]),
-            (&mut later, vec!["MODIFIED", "MODIFIED", "DELETED"]),
-            (&mut some, vec!["ADDED", "DELETED"]),
-        ] {
-            for kind in told {
-                assert_eq!(watch.told().await, (kind.into(), "a".into()));
-            }
-        }
-        let mut limited =
-            user.watch(&format!("{SECRETS}?watch=1&timeoutSeconds=90&allowWatchBookmarks=true")).await;
-        user.ok("POST", HOSTS, &host("w")).await;
-        let began = net.now();
-        let mark = limited.next().await.expect("a bookmark");
-        assert_eq!((&mark["type"], &mark["object"]["kind"]), (&json!("BOOKMARK"), &json!("Secret")));
-        assert_eq!(limited.next().await, None, "its time is up");
-        let took = net.now().since(began).as_secs();
-        assert!((89..=90).contains(&took), "{took}");
-    });
-}
-
-#[test]
-fn a_watch_from_too_long_ago_is_told_so() {
-    with_api(|net, user| async move {
-        let first = user.ok("POST", SECRETS, &secret("a")).await;
-        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
-        for round in 0..150 {
-            user.ok(
-                "PATCH",
-                &format!("{SECRETS}/a"),
-                &json!({ "metadata": { "labels": { "n": format!("{round}") } } }),
-            )
-            .await;
-            net.host("user").sleep(Duration::from_secs(1)).await;
-        }
-        let mut old = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
-        let event = old.next().await.expect("an event");
-        assert_eq!(event["type"], "ERROR");
-        assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&json!(410), &json!("Expired")));
-        let message = event["object"]["message"].as_str().unwrap_or_default();
-        assert!(message.starts_with(&format!("too old resource version: {since} (")), "{message}");
-        assert_eq!(old.next().await, None);
-    });
-}
-
-#[test]
 fn lists_come_in_pages_of_one_moment() {
     with_api(|_, user| async move {
         for name in ["a", "b", "c"] {
@@ -439,91 +244,6 @@ fn appliers_own_their_fields() {
 }
 
 #[test]
-fn faults_do_what_clients_see() {
-    with_api(|net, user| async move {
-        let fault = |value: Value| -> Fault { serde_json::from_value(value).expect("a fault") };
-        user.ok("POST", SECRETS, &secret("s")).await;
-        let path = format!("{SECRETS}/s");
-        let label = |value: &str| json!({ "metadata": { "labels": { "n": value } } });
-        let labelled = |value: &str| {
-            user.api.get("secret", "metal3", "s").expect("s")["metadata"]["labels"]["n"] == value
-        };
-
-        let id = user.api.begin(fault(
-            json!({ "kind": "status", "code": 503, "on": { "resource": "secrets", "count": 1 } }),
-        ));
-        assert_eq!(user.refused("GET", &path, &Value::Null).await.0, 503);
-        user.get(&path).await;
-        assert_eq!(user.api.end(id), Some(1));
-
-        let id = user.api.begin(fault(json!({ "kind": "conflict", "on": { "verb": "patch" } })));
-        assert_eq!(user.refused("PATCH", &path, &label("1")).await.1, "Conflict");
-        assert!(!labelled("1"));
-        user.api.end(id);
-
-        let id = user.api.begin(fault(json!({ "kind": "lose-answer" })));
-        let lost = user.try_call("PATCH", &path, &label("2")).await;
-        assert!(lost.is_err() && labelled("2"), "it was done and nobody was told: {lost:?}");
-        user.api.end(id);
-
-        let id = user.api.begin(fault(json!({ "kind": "reset" })));
-        assert!(user.try_call("PATCH", &path, &label("3")).await.is_err() && labelled("2"));
-        user.api.end(id);
-
-        let id = user.api.begin(fault(json!({ "kind": "stall", "on": { "client": "user" } })));
-        let slow = wire::within(Duration::from_secs(100), user.try_call("GET", &path, &Value::Null)).await;
-        assert!(slow.is_none());
-        user.api.end(id);
-
-        let id = user.api.begin(fault(json!({ "kind": "stale-reads", "by": 1 })));
-        user.ok("PATCH", &path, &label("4")).await;
-        assert_eq!(user.get(&path).await["metadata"]["labels"]["n"], "2");
-        assert_eq!(user.get(SECRETS).await["items"][0]["metadata"]["labels"]["n"], "2");
-        user.api.end(id);
-
-        let mut watch =
-            user.watch(&format!("{SECRETS}?watch=1&resourceVersion={}", user.api.revision())).await;
-        let id =
-            user.api.begin(fault(json!({ "kind": "drop-watch-events", "on": { "nth": 2, "count": 1 } })));
-        for value in ["5", "6", "7"] {
-            user.ok("PATCH", &path, &label(value)).await;
-            pause(&net.host("user")).await;
-        }
-        for value in ["5", "7"] {
-            assert_eq!(watch.next().await.expect("an event")["object"]["metadata"]["labels"]["n"], value);
-        }
-        assert_eq!(user.api.end(id), Some(1));
-        let id = user.api.begin(fault(json!({ "kind": "watch-closed", "on": { "count": 1 } })));
-        assert_eq!(watch.next().await, None);
-        let mut next =
-            user.watch(&format!("{SECRETS}?watch=1&resourceVersion={}", user.api.revision())).await;
-        user.ok("PATCH", &path, &label("8")).await;
-        assert_eq!(next.told().await.0, "MODIFIED");
-        assert_eq!(user.api.end(id), Some(1));
-        user.api.begin(fault(json!({ "kind": "watch-expired" })));
-        assert_eq!(next.next().await.expect("an event")["object"]["code"], 410);
-    });
-}
-
-#[test]
-fn objects_outlive_a_crash_and_the_history_does_not() {
-    with_api(|net, user| async move {
-        let first = user.ok("POST", SECRETS, &secret("a")).await;
-        let since = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
-        user.ok("POST", SECRETS, &secret("b")).await;
-        net.crash("kube");
-        let host = net.restart("kube");
-        drop(user.api.serve(host));
-        pause(&net.host("user")).await;
-        assert_eq!(user.get(SECRETS).await["items"].as_array().map(Vec::len), Some(2));
-        let mut old = user.watch(&format!("{SECRETS}?watch=1&resourceVersion={since}")).await;
-        assert_eq!(old.next().await.expect("an event")["object"]["code"], 410);
-        let c = user.ok("POST", SECRETS, &secret("c")).await;
-        assert_ne!(c["metadata"]["uid"], first["metadata"]["uid"]);
-    });
-}
-
-#[test]
 fn kubectl_sees_the_table_of_the_world() {
     with_api(|net, user| async move {
         for name in ["worker-1", "worker-0"] {
@@ -560,6 +280,9 @@ fn events_are_gone_after_an_hour() {
             (&new["items"][0]["note"], &new["items"][0]["regarding"]["name"]),
             (&json!("m"), &json!("w"))
         );
+        let table = user.api.table("events", "metal3", net.host("user").date()).expect("a table");
+        assert_eq!(table.columns, ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]);
+        assert_eq!(table.rows[0][3..], ["baremetalhost/w", "m"]);
         net.host("user").sleep(Duration::from_secs(3600)).await;
         assert_eq!(user.get(events).await["items"], json!([]));
     });
@@ -643,4 +366,28 @@ fn what_changes_is_noted_without_secrets() {
         assert!(parts.iter().all(|part| note.contains(part)), "{note}");
     }
     assert_eq!(host.len(), 3);
+}
+
+#[test]
+fn go_clients_may_write_protobuf() {
+    with_api(|_, user| async move {
+        let part = |number: u8, bytes: &[u8]| {
+            let length = u8::try_from(bytes.len()).expect("a short value");
+            [&[number << 3 | 2, length][..], bytes].concat()
+        };
+        let kind = [part(1, b"v1"), part(2, b"Secret")].concat();
+        let raw = [part(1, &part(1, b"s")), part(2, &[part(1, b"k"), part(2, b"v")].concat())].concat();
+        let body = [b"k8s\0".to_vec(), part(1, &kind), part(2, &raw)].concat();
+        for (path, code) in [(SECRETS, 201), (HOSTS, 415)] {
+            let request = http::Request::post(format!("http://kube:6443{path}"))
+                .header("content-type", "application/vnd.kubernetes.protobuf")
+                .header("accept", "application/vnd.kubernetes.protobuf, */*")
+                .body(Bytes::from(body.clone()))
+                .expect("a request");
+            let answer = user.client.send(request).await.expect("an answer");
+            assert_eq!(answer.status().as_u16(), code, "{path}");
+        }
+        let made = user.api.get("secret", "metal3", "s").expect("a secret");
+        assert_eq!((&made["data"]["k"], &made["type"]), (&json!("dg=="), &json!("Opaque")));
+    });
 }
