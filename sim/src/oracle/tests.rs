@@ -1,10 +1,10 @@
 //! Oracles against traces that are written by hand: each with what it forgives and what it does not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::Entry;
 
 use super::*;
-use crate::trace::fixture::{fact, gone, host, reconcile, step, trace, zero};
+use crate::trace::fixture::{fact, gone, host, reconcile, step, trace};
 
 const HOUR: u64 = 3600;
 
@@ -22,28 +22,54 @@ fn disk(name: &str) -> Entry {
     fact("disk", name, json!({ "event": "wiped", "disk": "/dev/sda" }))
 }
 
+/// The same host with a wish of its user's that differs.
+fn wishing(mut entry: Entry, wish: &str, value: Value) -> Entry {
+    entry.data[wish] = value;
+    entry
+}
+
 #[test]
 fn provisioned_stays() {
-    let provisioned =
-        || vec![(0, zero()), (1, host("a", "provisioning", "", 0)), (9, host("a", "provisioned", "", 0))];
+    let provisioned = || {
+        let states = [(0, "available"), (1, "provisioning"), (9, "provisioned")];
+        states.map(|(at, state)| (at, host("a", state, "", 0))).to_vec()
+    };
     let then = |more: Vec<(u64, Entry)>| found("provisioned-stays", 100, [provisioned(), more].concat());
-    let leaves = || (20, host("a", "deprovisioning", "", 0));
+    let leaves = || host("a", "deprovisioning", "", 0);
+    let stays = || host("a", "provisioned", "", 0);
     assert_eq!(then(vec![]), NONE);
     assert_eq!(then(vec![(10, host("a", "provisioned", "provisioned registration error", 1))]), NONE);
-    assert_eq!(then(vec![leaves()]), [20]);
-    assert_eq!(then(vec![(15, step(3, "edit", &["a"])), leaves()]), NONE);
-    assert_eq!(then(vec![(15, step(3, "delete", &["a"])), leaves()]), NONE);
-    assert_eq!(then(vec![(15, step(3, "edit", &["b"])), leaves()]), [20]);
-    assert_eq!(then(vec![(15, step(3, "annotate", &["a"])), leaves()]), [20]);
+    assert_eq!(then(vec![(20, leaves())]), [20]);
+    for (wish, value) in
+        [("image", json!("other")), ("deleting", json!(true)), ("externallyProvisioned", json!(true))]
+    {
+        let asked = |entry| wishing(entry, wish, value.clone());
+        assert_eq!(then(vec![(15, asked(stays())), (20, asked(leaves()))]), NONE, "{wish}");
+        // Another host's user asked for something else.
+        let of_another = wishing(host("b", "provisioned", "", 0), wish, value.clone());
+        assert_eq!(then(vec![(15, of_another), (20, leaves())]), [20], "{wish}");
+    }
+    let online = |entry| wishing(entry, "online", json!(false));
+    assert_eq!(then(vec![(15, online(stays())), (20, online(leaves()))]), [20]);
     assert_eq!(then(vec![(15, gone("a"))]), NONE);
-    // An edit from before the host began to be provisioned asked for something else.
-    let early = vec![(0, step(3, "edit", &["a"]))];
-    assert_eq!(found("provisioned-stays", 100, [early, provisioned(), vec![leaves()]].concat()), [20]);
-    // One that came while the image was being written asks for this.
-    let meanwhile = vec![(5, step(3, "edit", &["a"]))];
-    let mut facts = [provisioned(), meanwhile, vec![leaves()]].concat();
-    facts.sort_by_key(|(at, _)| *at);
-    assert_eq!(found("provisioned-stays", 100, facts), NONE);
+    // An edit that came while the image was being written asks for it.
+    let other = |entry| wishing(entry, "image", json!("other"));
+    let meanwhile = vec![
+        (1, host("a", "provisioning", "", 0)),
+        (5, other(host("a", "provisioning", "", 0))),
+        (9, other(stays())),
+        (20, other(leaves())),
+    ];
+    assert_eq!(found("provisioned-stays", 100, meanwhile), NONE);
+    // One from before the host began to be provisioned does not.
+    let before = vec![
+        (0, host("a", "available", "", 0)),
+        (1, other(host("a", "available", "", 0))),
+        (5, other(host("a", "provisioning", "", 0))),
+        (9, other(stays())),
+        (20, other(leaves())),
+    ];
+    assert_eq!(found("provisioned-stays", 100, before), [20]);
 }
 
 #[test]
@@ -56,7 +82,8 @@ fn disk_is_kept() {
     assert_eq!(then(vec![]), NONE);
     assert_eq!(then(vec![(20, disk("a"))]), [20]);
     assert_eq!(then(vec![(20, disk("b"))]), NONE);
-    assert_eq!(then(vec![(15, step(3, "edit", &["a"])), (20, disk("a")), (30, disk("a"))]), NONE);
+    let asked = (15, wishing(host("a", "provisioned", "", 0), "image", json!("other")));
+    assert_eq!(then(vec![asked, (20, disk("a")), (30, disk("a"))]), NONE);
     // The state is lost by mistake; the data must not be.
     assert_eq!(then(vec![(15, host("a", "deprovisioning", "", 0)), (20, disk("a"))]), [20]);
 }
