@@ -1,6 +1,6 @@
 //! What code on a simulated network sees, next to what it would see on Linux.
 
-use std::{collections::HashMap, io, time::Duration};
+use std::{io, time::Duration};
 
 use engine::{Config, Effect, Failure, Network, Rule, run, simulate};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -260,7 +260,7 @@ async fn chatter(net: Network) -> Vec<String> {
         client.note("round", "chatter", serde_json::json!({ "round": round, "at": client.now() }));
     }
     #[expect(clippy::disallowed_types, reason = "its order is what is under test")]
-    let map: HashMap<u32, u32> = (0..100).map(|number| (number, number)).collect();
+    let map: std::collections::HashMap<u32, u32> = (0..100).map(|number| (number, number)).collect();
     seen.push(format!("{:?}", map.keys().take(10).collect::<Vec<_>>()));
     seen.push(client.uuid("thing").to_string());
     #[expect(clippy::disallowed_methods, reason = "what it answers is under test")]

@@ -104,7 +104,8 @@ impl fmt::Display for Endpoints {
 pub fn serve(schedule: Schedule, options: &Options) -> Result<Trace, ServeError> {
     let kubeconfig = options.kubeconfig.clone();
     // Found out before the prologue is run for nothing.
-    fs::write(&kubeconfig, "").map_err(|source| ServeError::Kubeconfig { path: kubeconfig.clone(), source })?;
+    fs::write(&kubeconfig, "")
+        .map_err(|source| ServeError::Kubeconfig { path: kubeconfig.clone(), source })?;
     let failed = Arc::new(Mutex::new(None));
     let failing = Arc::clone(&failed);
     let interrupt = Arc::clone(&options.watch.interrupt);
@@ -170,7 +171,9 @@ async fn bmc_door(net: &Network, host: &HostPlan, index: u16) -> io::Result<BmcE
             tcp_door(net, REDFISH_DOORS.saturating_add(index), &name, 80).await?
         }
         BmcKind::Ipmi => match net.open_udp_door(at(IPMI_DOORS.saturating_add(index)), &name, 623).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => net.open_udp_door(at(0), &name, 623).await?,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                net.open_udp_door(at(0), &name, 623).await?
+            }
             opened => opened?,
         },
     };

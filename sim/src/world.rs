@@ -89,8 +89,7 @@ impl World {
         let user = User::new(net.host(USER), &schedule.plan.namespace);
         let (ended, _) = watch::channel(false);
         let net = net.clone();
-        let world =
-            Self(Arc::new(Parts { net, schedule, kube, ironic, machines, caches, user, now, ended }));
+        let world = Self(Arc::new(Parts { net, schedule, kube, ironic, machines, caches, user, now, ended }));
         world.ironic.start(world.net.host(IRONIC));
         world.start_operator(world.net.host(OPERATOR));
         world
@@ -188,8 +187,10 @@ impl World {
         let kube = http::Uri::from_static(user::API);
         let mut options = Options::new(kube, http::Uri::from_static(ironic::API));
         options.namespace = Some(self.schedule.plan.namespace.clone());
-        options.deploy_kernel_url = Some(format!("{}/images/ironic-python-agent.kernel", ironic::BOOT_SERVER));
-        options.deploy_ramdisk_url = Some(format!("{}/images/ironic-python-agent.initramfs", ironic::BOOT_SERVER));
+        options.deploy_kernel_url =
+            Some(format!("{}/images/ironic-python-agent.kernel", ironic::BOOT_SERVER));
+        options.deploy_ramdisk_url =
+            Some(format!("{}/images/ironic-python-agent.initramfs", ironic::BOOT_SERVER));
         options.regressions = self.schedule.regressions.clone();
         options
     }
@@ -210,7 +211,8 @@ fn settled(host: &HostPlan) -> Condition {
         state: host.initial.state().map(str::to_owned),
         error: Some(crate::scenario::condition::ErrorWanted::None),
         powered_on: Some(host.online),
+        // A machine that somebody else has put to work has been on all the time, and nothing is noted of that.
+        power: (host.initial != Initial::ExternallyProvisioned).then_some(host.online),
         ..Condition::default()
     }
 }
-

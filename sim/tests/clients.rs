@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     let world = Arc::new(OnceLock::new());
     let trial = |name: &'static str, client: &str, test: fn(&World) -> Result<(), Failed>| {
         let world = Arc::clone(&world);
-        Trial::test(name, move || test(world.get_or_init(World::serve))).with_ignored_flag(!is_installed(client))
+        Trial::test(name, move || test(world.get_or_init(World::serve)))
+            .with_ignored_flag(!is_installed(client))
     };
     let trials = vec![
         trial("kubectl_gets_the_hosts", "kubectl", kubectl_gets_the_hosts),
@@ -204,10 +205,13 @@ fn a_machine_follows(world: &World) -> Result<(), Failed> {
 
 fn curl_drives_a_redfish_bmc(world: &World) -> Result<(), Failed> {
     contains(&world.curl("", "")?, "\"PowerState\":\"On\"")?;
-    let anonymous = world.printed("curl -s -u")?.replace("-u 'admin:redfish-secret'", "-o /dev/null -w '%{http_code}'");
+    let anonymous =
+        world.printed("curl -s -u")?.replace("-u 'admin:redfish-secret'", "-o /dev/null -w '%{http_code}'");
     contains(&shell(anonymous.split("  #").next().unwrap_or_default())?, "401")?;
     let post = |kind: &str| {
-        let body = format!("-H 'Content-Type: application/json' -d '{{\"ResetType\":\"{kind}\"}}' -w '%{{http_code}}'");
+        let body = format!(
+            "-H 'Content-Type: application/json' -d '{{\"ResetType\":\"{kind}\"}}' -w '%{{http_code}}'"
+        );
         world.curl(&body, "/Actions/ComputerSystem.Reset")
     };
     contains(&post("ForceOff")?, "204")?;

@@ -6,7 +6,9 @@ use std::{
 };
 
 use engine::{Effect, Network, Rule, RuleId};
-use fake_bmc::{Bmc, Config, Credentials, DiskContent, FaultId, Inventory, MachineHandle, Protocol, Software};
+use fake_bmc::{
+    Bmc, Config, Credentials, DiskContent, FaultId, Inventory, MachineHandle, Protocol, Software,
+};
 use fake_ironic::agent::{self, Hardware};
 use serde_json::{Value, json};
 use wire::{BoxFuture, Host};

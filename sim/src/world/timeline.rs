@@ -76,8 +76,9 @@ impl Now {
 
 impl Known {
     fn wake(&mut self) {
-        let (held, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|(condition, _)| condition.holds(&self.view));
+        let (held, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(condition, _)| condition.holds(&self.view));
         self.waiting = waiting;
         let held: Vec<(Condition, oneshot::Sender<()>)> = held;
         for (_, waiter) in held {

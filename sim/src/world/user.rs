@@ -62,7 +62,10 @@ impl User {
             spec.insert("online".to_owned(), online.into());
         }
         if let Some(image) = &edit.image {
-            spec.insert("image".to_owned(), image.as_ref().map_or(Value::Null, |image| image_spec(image, plan)));
+            spec.insert(
+                "image".to_owned(),
+                image.as_ref().map_or(Value::Null, |image| image_spec(image, plan)),
+            );
         }
         if let Some(external) = edit.externally_provisioned {
             spec.insert("externallyProvisioned".to_owned(), external.into());
