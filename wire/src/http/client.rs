@@ -225,17 +225,18 @@ impl Service<http::Uri> for Connector {
     fn call(&mut self, uri: http::Uri) -> Self::Future {
         let Self { host, limit } = self.clone();
         Box::pin(async move {
-            if uri.scheme() == Some(&http::uri::Scheme::HTTPS) {
-                // Never in clear what was meant to be secret.
-                return Err(io::Error::new(io::ErrorKind::Unsupported, "TLS is not supported"));
-            }
+            let secret = uri.scheme() == Some(&http::uri::Scheme::HTTPS);
             let target = uri.host().ok_or(io::ErrorKind::InvalidInput)?;
-            let port = uri.port_u16().unwrap_or(80);
+            let port = uri.port_u16().unwrap_or(if secret { 443 } else { 80 });
             let connecting = host.connect(target, port);
             let stream = match limit {
                 Some(limit) => crate::within(limit, connecting).await.ok_or(io::ErrorKind::TimedOut)??,
                 None => connecting.await?,
             };
+            if secret {
+                // Never in clear what was meant to be secret.
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "TLS is not supported"));
+            }
             Ok(Link(TokioIo::new(stream)))
         })
     }
