@@ -3,22 +3,19 @@
 use std::{fmt, fmt::Write as _, sync::Arc};
 
 use tracing::{
-    Event, Level, Subscriber,
+    Event, Subscriber,
     field::{Field, Visit},
 };
 use tracing_subscriber::{Layer, layer::Context};
 
 use crate::{network::Shared, record::What, scope};
 
-/// A layer that records lines of level `INFO` and above.
+/// A layer that records the lines that reach it.
 pub(crate) struct Recording(pub(crate) Arc<Shared>);
 
 impl<S: Subscriber> Layer<S> for Recording {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO {
-            return;
-        }
         let host = scope::current().map(|place| self.0.state().hosts[place.host].name.clone());
         let mut message = Message::default();
         event.record(&mut message);

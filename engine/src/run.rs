@@ -14,7 +14,7 @@ use std::{
 
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::Notify;
-use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _};
+use tracing_subscriber::{EnvFilter, Layer as _, filter::LevelFilter, layer::SubscriberExt as _};
 use turmoil_net::{KernelConfig, Net};
 use wire::{Clock, Instant, Seed};
 
@@ -225,7 +225,8 @@ where
             let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
             layer.with_timer(WorldTime(clock)).with_filter(filter)
         });
-        let subscriber = tracing_subscriber::registry().with(Recording(Arc::clone(&shared))).with(print);
+        let recording = Recording(Arc::clone(&shared)).with_filter(LevelFilter::INFO);
+        let subscriber = tracing_subscriber::registry().with(recording).with(print);
         let _logs = tracing::subscriber::set_default(subscriber);
         let done = runtime.block_on(drive(&shared, guard, &wake, world(Network(Arc::clone(&shared)))));
         // The tasks are dropped before the network that their sockets belong to.

@@ -65,6 +65,8 @@ impl SimStream {
         peer: SocketAddr,
     ) -> io::Result<Stream> {
         let port = on(place, || socket.local_addr())?.port();
+        // An earlier connection of the same ports may have ended so.
+        shared.state().timed_out.remove(&(place.host, port, peer));
         let stream = Self { shared, place, socket: Some(socket), received: BytesMut::new(), port, peer };
         Ok(Stream::new(stream, SocketAddr::new(address, port), peer))
     }
