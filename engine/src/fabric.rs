@@ -20,6 +20,9 @@ use crate::{
     scope::mark_dirty,
 };
 
+/// The first of the ports that turmoil-net gives to clients.
+const EPHEMERAL: u16 = 49_152;
+
 /// All packets on their way.
 pub(crate) struct Fabric {
     shared: Arc<Shared>,
@@ -197,8 +200,8 @@ impl Fabric {
                 Effect::Loss(probability) => (drawn < probability).then_some(Fate::Lost),
                 Effect::Delay(_) => None,
                 Effect::Hold => Some(Fate::Held),
-                Effect::Refused => (!is_reset(packet)).then_some(Fate::Refused),
-                Effect::Reset => carries_bytes(packet).then_some(Fate::Reset),
+                Effect::Refused => (is_to_service(packet) && !is_reset(packet)).then_some(Fate::Refused),
+                Effect::Reset => (is_to_service(packet) && carries_bytes(packet)).then_some(Fate::Reset),
             };
             if let Some(fate) = fate {
                 rule.touched += 1;
@@ -407,6 +410,15 @@ fn flow_of(packet: &Packet, from: usize, to: usize) -> FlowKey {
             FlowKey { from, to, ports: (datagram.src_port, datagram.dst_port), tcp: false }
         }
     }
+}
+
+/// Whether a packet goes to a port that somebody listens on, rather than back to a client: those have ephemeral ports.
+fn is_to_service(packet: &Packet) -> bool {
+    let port = match &packet.payload {
+        Transport::Tcp(segment) => segment.dst_port,
+        Transport::Udp(datagram) => datagram.dst_port,
+    };
+    port < EPHEMERAL
 }
 
 fn is_reset(packet: &Packet) -> bool {

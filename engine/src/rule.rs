@@ -31,9 +31,10 @@ pub enum Effect {
     Delay(Duration),
     /// Packets wait until the rule is removed, then arrive in order.
     Hold,
-    /// The machine answers that nothing listens: connections are refused, open ones are reset.
+    /// The machine answers that nothing listens: connections to its services are refused, open ones are reset. What it
+    /// opened itself goes on.
     Refused,
-    /// Connections open, then are reset at the first byte.
+    /// Connections to its services open, then are reset at the first byte. What it opened itself goes on.
     Reset,
 }
 

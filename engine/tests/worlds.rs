@@ -201,6 +201,40 @@ fn refused_reset_and_held_look_so_to_the_client() {
 }
 
 #[test]
+fn a_client_whose_services_are_down_can_still_connect() {
+    simulate(Seed(1), |net| async move {
+        let (server, client) = (net.host("server"), net.host("client"));
+        echo(&server);
+        client.sleep(SECOND).await;
+        for effect in [Effect::Refused, Effect::Reset] {
+            let rule = net.add_rule(Rule { from: None, to: Some("client".to_owned()), effect });
+            let mut stream = client.connect("server", 7).await.expect("connect");
+            exchange(&mut stream, b"hello").await.expect("echo");
+            assert_eq!(net.remove_rule(rule), 0);
+        }
+    });
+}
+
+#[test]
+fn a_link_can_fail_one_way() {
+    simulate(Seed(1), |net| async move {
+        let (server, client) = (net.host("server"), net.host("client"));
+        let listening = server.udp(623).await.expect("bind");
+        let socket = client.udp(0).await.expect("bind");
+        let target = client.resolve("server", 623).await.expect("resolve");
+        let [to_client, _] = both_ways("server", "client", &Effect::Unreachable);
+        let rule = net.add_rule(to_client);
+        socket.send_to(b"ping", target).await.expect("send");
+        let mut buffer = [0; 16];
+        let (length, from) = listening.recv_from(&mut buffer).await.expect("the request arrives");
+        listening.send_to(&buffer[..length], from).await.expect("send");
+        let answer = wire::within(10 * SECOND, socket.recv_from(&mut buffer)).await;
+        assert!(answer.is_none(), "the answer does not");
+        assert_eq!(net.remove_rule(rule), 1);
+    });
+}
+
+#[test]
 fn datagrams_are_lost_or_refused() {
     simulate(Seed(1), |net| async move {
         let (server, client) = (net.host("server"), net.host("client"));

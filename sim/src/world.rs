@@ -10,7 +10,11 @@ mod nemesis;
 mod timeline;
 mod user;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use baremetal_operator::options::Options;
 use engine::Network;
@@ -57,6 +61,8 @@ pub(crate) struct Parts {
     caches: Caches,
     user: User,
     now: Now,
+    /// How many restarts keep each component away at present.
+    down: Mutex<BTreeMap<&'static str, u32>>,
     ended: watch::Sender<bool>,
 }
 
@@ -89,7 +95,7 @@ impl World {
         let user = User::new(net.host(USER), &schedule.plan.namespace);
         let (ended, _) = watch::channel(false);
         let net = net.clone();
-        let world = Self(Arc::new(Parts { net, schedule, kube, ironic, machines, caches, user, now, ended }));
+        let world = Self(Arc::new(Parts { net, schedule, kube, ironic, machines, caches, user, now, down: Mutex::default(), ended }));
         world.ironic.start(world.net.host(IRONIC));
         world.start_operator(world.net.host(OPERATOR));
         world

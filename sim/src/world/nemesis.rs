@@ -1,6 +1,10 @@
 //! Who hurts the world: carries out the timeline's steps.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use engine::{Effect, Network, Rule, RuleId};
 use serde_json::json;
@@ -95,21 +99,38 @@ impl World {
             Pod::Ironic => (false, true),
         };
         if operator {
-            self.net.crash(super::OPERATOR);
+            self.take_down(super::OPERATOR);
         }
         if ironic {
-            self.net.crash(super::IRONIC);
+            self.take_down(super::IRONIC);
             if restart.lose_database {
                 self.ironic.lose_database();
             }
         }
         tokio::time::sleep(restart.down_for.max(Duration::from_millis(1))).await;
-        if ironic {
+        if ironic && self.may_come_back(super::IRONIC) {
             self.ironic.start(self.net.restart(super::IRONIC));
         }
-        if operator {
+        if operator && self.may_come_back(super::OPERATOR) {
             self.start_operator(self.net.restart(super::OPERATOR));
         }
+    }
+
+    /// Crashes a component. Restarts may overlap: it stays away until the last of them lets it come back.
+    fn take_down(&self, component: &'static str) {
+        *self.down().entry(component).or_default() += 1;
+        self.net.crash(component);
+    }
+
+    fn may_come_back(&self, component: &'static str) -> bool {
+        let mut down = self.down();
+        let holders = down.entry(component).or_default();
+        *holders = holders.saturating_sub(1);
+        *holders == 0
+    }
+
+    fn down(&self) -> MutexGuard<'_, BTreeMap<&'static str, u32>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
