@@ -95,7 +95,18 @@ impl World {
         let user = User::new(net.host(USER), &schedule.plan.namespace);
         let (ended, _) = watch::channel(false);
         let net = net.clone();
-        let world = Self(Arc::new(Parts { net, schedule, kube, ironic, machines, caches, user, now, down: Mutex::default(), ended }));
+        let world = Self(Arc::new(Parts {
+            net,
+            schedule,
+            kube,
+            ironic,
+            machines,
+            caches,
+            user,
+            now,
+            down: Mutex::default(),
+            ended,
+        }));
         world.ironic.start(world.net.host(IRONIC));
         world.start_operator(world.net.host(OPERATOR));
         world
