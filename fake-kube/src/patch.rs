@@ -14,7 +14,20 @@ pub(crate) enum PatchError {
     /// It does not fit the object.
     #[error("{0}")]
     Unfit(String),
+    /// It asks for too much.
+    #[error("{0}")]
+    TooLarge(String),
 }
+
+/// The most operations of one JSON patch (`maxJSONPatchOperations` in `k8s.io/apiserver`).
+const MOST_OPERATIONS: usize = 10_000;
+
+/// How many bytes the copies of one JSON patch may add: a patch that copies the whole document into itself doubles it
+/// each time (`JSONPatchMaxCopyBytes` in `k8s.io/apiserver`).
+const MOST_COPIED: usize = 3 * 1024 * 1024;
+
+/// How deep a JSON patch may nest: no deeper than `serde_json` reads, as everything that walks an object is recursive.
+const DEEPEST: usize = 128;
 
 /// Applies an RFC 7386 patch.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
@@ -137,6 +150,13 @@ pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchE
     let operations = patch.as_array().ok_or_else(|| {
         PatchError::Malformed("json: cannot unmarshal object into Go value of type jsonpatch.Patch".into())
     })?;
+    if operations.len() > MOST_OPERATIONS {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
+    let mut copied_bytes = 0;
     for operation in operations {
         let text = |key: &str| operation.get(key).and_then(Value::as_str);
         let name = text("op").ok_or_else(|| PatchError::Malformed("missing operation".into()))?;
@@ -148,7 +168,9 @@ pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchE
             "add" => add(target, path, value()?)?,
             "remove" => drop(remove(target, path)?),
             "replace" => {
-                *find(target, path).ok_or_else(|| missing(name, path))? = value()?;
+                let value = value()?;
+                fits_below(path, &value)?;
+                *find(target, path).ok_or_else(|| missing(name, path))? = value;
             }
             "move" => {
                 let moved = remove(target, from()?)?;
@@ -156,6 +178,13 @@ pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchE
             }
             "copy" => {
                 let copied = find(target, from()?).cloned().ok_or_else(|| missing(name, path))?;
+                copied_bytes += copied.to_string().len();
+                if copied_bytes > MOST_COPIED {
+                    return Err(PatchError::Unfit(format!(
+                        "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, \
+                         exceeding the limit {MOST_COPIED}"
+                    )));
+                }
                 add(target, path, copied)?;
             }
             "test" => {
@@ -203,7 +232,25 @@ fn parent<'a>(
     Ok((parent, last))
 }
 
+/// Refuses what would nest too deep at a path.
+fn fits_below(path: &str, value: &Value) -> Result<(), PatchError> {
+    if path.matches('/').count() + depth(value) > DEEPEST {
+        return Err(PatchError::Unfit(format!("exceeded max depth {DEEPEST}")));
+    }
+    Ok(())
+}
+
+/// How many levels of objects and lists a value has.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        Value::Array(entries) => 1 + entries.iter().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
 fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    fits_below(path, &value)?;
     if path.is_empty() {
         *target = value;
         return Ok(());
@@ -266,6 +313,24 @@ mod tests {
             let mut patched = target.clone();
             merge(&mut patched, &patch);
             assert_eq!(patched, result, "{target} + {patch}");
+        }
+    }
+
+    #[test]
+    fn json_patches_cannot_blow_an_object_up() {
+        let doubling = json!({ "op": "copy", "from": "/a", "path": "/a/-" });
+        let deeper = |steps: usize| json!({ "op": "add", "path": "/d".repeat(steps), "value": {} });
+        let deepening = (1..=DEEPEST).map(deeper).collect::<Vec<_>>();
+        for (operations, fits) in [
+            (vec![doubling.clone(); 5], true),
+            (vec![doubling; 40], false),
+            (deepening[..DEEPEST - 1].to_vec(), true),
+            (deepening, false),
+            (vec![json!({ "op": "test", "path": "/a/0", "value": 1 }); MOST_OPERATIONS], true),
+            (vec![json!({ "op": "test", "path": "/a/0", "value": 1 }); MOST_OPERATIONS + 1], false),
+        ] {
+            let patched = json_patch(&mut json!({ "a": [1] }), &operations.into());
+            assert_eq!(patched.is_ok(), fits, "{patched:?}");
         }
     }
 

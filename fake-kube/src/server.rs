@@ -36,7 +36,7 @@ pub(crate) struct Server {
 pub(crate) async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
-        return refusal(&Failure::too_large(BODY_LIMIT));
+        return refusal(&Failure::too_large(&format!("limit is {BODY_LIMIT}")));
     };
     let path = parts.uri.path();
     match Target::parse(path) {

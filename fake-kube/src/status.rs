@@ -230,8 +230,8 @@ impl Failure {
         Self::new(406, "NotAcceptable", message)
     }
 
-    pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    pub(crate) fn too_large(why: &str) -> Self {
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"))
     }
 
     /// A watch from before the history begins.

@@ -207,6 +207,7 @@ impl Cluster {
 fn unfit(error: &PatchError) -> Failure {
     match error {
         PatchError::Malformed(why) => Failure::bad_request(why.clone()),
+        PatchError::TooLarge(why) => Failure::too_large(why),
         PatchError::Unfit(why) => {
             tracing::debug!(why, "a patch does not fit");
             Failure::unfit_patch()
