@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::{failure::Failure, python};
 
+/// The longest path that is taken, lest a document grow deeper than what walks it recursively can go.
+const DEEPEST: usize = 128;
+
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operation {
@@ -70,6 +73,9 @@ fn read_operation(sent: &Value) -> Result<Operation, Failure> {
     let parts = path.as_str().and_then(split_path).ok_or_else(|| {
         schema(format!("{} does not match {}", python::repr(path), python::repr_text("^(/[\\w-]+)+$")))
     })?;
+    if parts.len() > DEEPEST {
+        return Err(Failure::invalid(format!("A path of a patch has at most {DEEPEST} parts")));
+    }
     if verb != Verb::Remove && !map.contains_key("value") {
         return Err(Failure::invalid("Value required for add/replace operations"));
     }
@@ -198,6 +204,14 @@ mod tests {
         ] {
             let document = patched(extra.clone(), patch.clone()).expect("a patch that fits");
             assert_eq!(document.pointer(pointer), Some(&value), "{patch}");
+        }
+    }
+
+    #[test]
+    fn patches_do_not_nest_without_end() {
+        for (parts, fits) in [(DEEPEST, true), (DEEPEST + 1, false)] {
+            let patch = json!([{ "op": "remove", "path": "/a".repeat(parts) }]);
+            assert_eq!(read(&patch).is_ok(), fits, "{parts} parts");
         }
     }
 
