@@ -11,13 +11,20 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::{
+    net::{TcpListener, TcpStream, UdpSocket},
+    task::AbortHandle,
+};
 use wire::Host;
 
 use crate::{Network, Pace};
 
 /// The largest UDP datagram.
 const DATAGRAM: usize = 65_535;
+
+/// How many clients a UDP door knows at once. Each run of `ipmitool` is another client; the one that was silent for
+/// longest is forgotten, as a router that translates addresses does.
+const MOST_CLIENTS: usize = 256;
 
 /// The name of the host in whose name the doors connect.
 const GATEWAY: &str = "gateway";
@@ -75,16 +82,29 @@ impl Network {
         let target = gateway.resolve(host, port).await?;
         let serving = gateway.clone();
         drop(gateway.spawn(async move {
-            let mut clients: BTreeMap<SocketAddr, Arc<wire::UdpSocket>> = BTreeMap::new();
+            let mut clients: BTreeMap<SocketAddr, Client> = BTreeMap::new();
+            let mut datagrams = 0_u64;
             let mut buffer = vec![0; DATAGRAM];
             loop {
                 let Ok((length, client)) = outside.recv_from(&mut buffer).await else { continue };
-                let inside = match clients.get(&client) {
-                    Some(inside) => Arc::clone(inside),
+                datagrams += 1;
+                let inside = match clients.get_mut(&client) {
+                    Some(known) => {
+                        known.heard = datagrams;
+                        Arc::clone(&known.inside)
+                    }
                     None => {
+                        if clients.len() >= MOST_CLIENTS {
+                            forget_the_most_silent(&mut clients);
+                        }
                         let Ok(inside) = serving.udp(0).await.map(Arc::new) else { continue };
-                        drop(serving.spawn(answers(Arc::clone(&inside), Arc::clone(&outside), client)));
-                        clients.insert(client, Arc::clone(&inside));
+                        let answers = serving
+                            .spawn(answers(Arc::clone(&inside), Arc::clone(&outside), client))
+                            .abort_handle();
+                        clients.insert(
+                            client,
+                            Client { inside: Arc::clone(&inside), answers, heard: datagrams },
+                        );
                         inside
                     }
                 };
@@ -121,6 +141,23 @@ async fn carry(gateway: Host, mut outside: TcpStream, host: String, port: u16) {
 fn reset(outside: &TcpStream) {
     // A socket that is gone already needs no reset.
     let _ = outside.set_zero_linger();
+}
+
+/// A client of a UDP door.
+struct Client {
+    /// Its socket in the world.
+    inside: Arc<wire::UdpSocket>,
+    /// The task that carries answers back to it.
+    answers: AbortHandle,
+    /// Which datagram of the door was its last.
+    heard: u64,
+}
+
+fn forget_the_most_silent(clients: &mut BTreeMap<SocketAddr, Client>) {
+    let most_silent = clients.iter().min_by_key(|(_, client)| client.heard).map(|(address, _)| *address);
+    if let Some(client) = most_silent.and_then(|address| clients.remove(&address)) {
+        client.answers.abort();
+    }
 }
 
 /// Carries answers back to one client.
