@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// What the Go operator of 2026-06 wrote for a new host (facts/go-bmo-trace.txt, section A).
+    /// What the Go operator of 2026-06 was seen to write for a new host.
     #[test]
     fn a_fresh_status_is_written_as_upstream_writes_it() {
         let status = serde_json::to_value(BareMetalHostStatus::default()).expect("a status is JSON");

@@ -187,8 +187,7 @@ fn a_node_that_is_gone_is_deleted() {
     assert_eq!((ended, &status["errorCount"]), (Ok(LookAgain::Never), &json!(7)));
 }
 
-/// The order is that of the Go operator (facts/go-bmo-trace.txt, section A), with a look at the ports more, as newer
-/// ones have it.
+/// The order is that recorded from the Go operator, with a look at the ports more, as newer ones have it.
 #[test]
 fn a_new_host_is_registered_with_the_requests_of_upstream() {
     engine::simulate(Seed(1), move |net| async move {

@@ -239,8 +239,8 @@ pub enum Reaction {
 }
 
 impl Request {
-    /// What the HTTP status of an unsuccessful answer means (facts/bmo.md 3.2; upstream
-    /// `pkg/provisioner/ironic/ironic.go`). `None` is no answer at all.
+    /// What the HTTP status of an unsuccessful answer means (upstream: `pkg/provisioner/ironic/ironic.go`).
+    /// `None` is no answer at all.
     pub fn reaction(&self, status: Option<u16>) -> Reaction {
         match (self, status) {
             // A second port with the same address also answers 409, and waiting does not help against that.

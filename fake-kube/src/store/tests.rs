@@ -1,3 +1,5 @@
+//! Who goes along with whom, what is written on top of what, and how far back one can look.
+
 use serde_json::json;
 
 use super::*;
