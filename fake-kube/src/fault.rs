@@ -118,14 +118,14 @@ impl Matching {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Whether a text fits a pattern in which `*` stands for anything. Each piece between stars is taken where it first
+/// fits, which never spoils a later one: however many stars there are, nothing is tried twice.
 fn glob(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
-            (0..=rest.len()).filter(|&at| rest.is_char_boundary(at)).any(|at| glob(tail, &rest[at..]))
-        }),
-    }
+    let Some((first, others)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, last) = others.rsplit_once('*').unwrap_or(("", others));
+    let Some(rest) = text.strip_prefix(first) else { return false };
+    let rest = middle.split('*').try_fold(rest, |rest, piece| rest.split_once(piece).map(|(_, after)| after));
+    rest.is_some_and(|rest| rest.ends_with(last))
 }
 
 /// What a fault does to a request.
@@ -306,6 +306,26 @@ mod tests {
             let blow = faults.on_request(sight(Verb::Update, "status", "worker-0"));
             assert_eq!(blow, struck.then_some(Blow::Refuse(503)), "{on}");
             assert_eq!(faults.end(id), Some(u64::from(struck)), "{on}");
+        }
+    }
+
+    #[test]
+    fn patterns_fit_whole_names() {
+        for (pattern, text, fits) in [
+            ("", "", true),
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("a*b", "ab", true),
+            ("ab*b", "ab", false),
+            ("*a*", "bab", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a**c", "abc", true),
+            ("*é", "né", true),
+            (&"*a".repeat(100), &"a".repeat(99), false),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
         }
     }
 
