@@ -4,6 +4,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "worlds are run on threads of this test's own")]
 
+#[path = "support/files.rs"]
+mod files;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -15,6 +18,8 @@ use std::{
 use baremetal_operator::regression::Regressions;
 use bmsim::{Seed, scenario::Scenario, simulate};
 use libtest_mimic::{Arguments, Failed, Trial};
+
+use files::files;
 
 /// Set in the other process, which prints its hashes and ends.
 const CHILD: &str = "BMSIM_DETERMINISM_CHILD";
@@ -111,19 +116,4 @@ fn hashes<'a>(scenarios: impl Iterator<Item = &'a PathBuf>, seeds_on: u64) -> BT
 
 fn name(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// The scenarios in a folder and those below it, sorted.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }

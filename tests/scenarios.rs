@@ -6,6 +6,9 @@
 //!
 //! Histories that changed on purpose are taken over by `INSTA_UPDATE=always cargo test --test scenarios`.
 
+#[path = "support/files.rs"]
+mod files;
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -15,6 +18,8 @@ use std::{
 use baremetal_operator::regression::{Regression, Regressions};
 use bmsim::{Seed, report::Report, scenario::Scenario, simulate};
 use libtest_mimic::{Arguments, Failed, Trial};
+
+use files::files;
 
 /// How many seeds after its own each scenario is tried with.
 const MORE_SEEDS: u64 = 4;
@@ -90,19 +95,4 @@ fn same_histories(name: &str, report: &Report) -> Result<(), Failed> {
     };
     settings.bind(|| insta::assert_snapshot!(name.replace('/', "-"), report.plain_histories()));
     Ok(())
-}
-
-/// The scenarios in a folder and those below it, sorted.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }

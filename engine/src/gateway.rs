@@ -9,6 +9,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use tokio::{
@@ -25,6 +26,9 @@ const DATAGRAM: usize = 65_535;
 /// How many clients a UDP door knows at once. Each run of `ipmitool` is another client; the one that was silent for
 /// longest is forgotten, as a router that translates addresses does.
 const MOST_CLIENTS: usize = 256;
+
+/// After an error that may come again at once, such as a lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The name of the host in whose name the doors connect.
 const GATEWAY: &str = "gateway";
@@ -63,7 +67,10 @@ impl Network {
                     Ok((outside, _)) => {
                         drop(serving.spawn(carry(serving.clone(), outside, host.clone(), port)));
                     }
-                    Err(error) => tracing::warn!(%error, "accept at a door"),
+                    Err(error) => {
+                        tracing::warn!(%error, "accept at a door");
+                        serving.sleep(PAUSE).await;
+                    }
                 }
             }
         }));
@@ -86,7 +93,10 @@ impl Network {
             let mut datagrams = 0_u64;
             let mut buffer = vec![0; DATAGRAM];
             loop {
-                let Ok((length, client)) = outside.recv_from(&mut buffer).await else { continue };
+                let Ok((length, client)) = outside.recv_from(&mut buffer).await else {
+                    serving.sleep(PAUSE).await;
+                    continue;
+                };
                 datagrams += 1;
                 let inside = match clients.get_mut(&client) {
                     Some(known) => {
@@ -165,7 +175,10 @@ async fn answers(inside: Arc<wire::UdpSocket>, outside: Arc<UdpSocket>, client: 
     let mut buffer = vec![0; DATAGRAM];
     loop {
         // A refusal cannot be carried over; the client sees silence.
-        let Ok((length, _)) = inside.recv_from(&mut buffer).await else { continue };
+        let Ok((length, _)) = inside.recv_from(&mut buffer).await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
         if let Err(error) = outside.send_to(&buffer[..length], client).await {
             tracing::debug!(%error, "carry a datagram outside");
         }

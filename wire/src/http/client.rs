@@ -22,6 +22,9 @@ use tower_service::Service;
 use super::Executor;
 use crate::{BoxFuture, Host, Stream};
 
+/// The largest answer that is read as a whole.
+const LARGEST: usize = 64 << 20;
+
 /// How long a client waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
@@ -110,12 +113,17 @@ impl Client {
         Self { close: true, ..Self::new(host, timeouts) }
     }
 
-    /// Sends a request and reads its whole answer.
+    /// Sends a request and reads its whole answer, of 64 MiB at most. What may be larger is read piece by piece: see
+    /// [`Self::open`].
     pub async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Error> {
         let (head, mut body) = self.open(request).await?.into_parts();
         let mut bytes = Vec::new();
         while let Some(piece) = body.next().await? {
             bytes.extend_from_slice(&piece);
+            if bytes.len() > LARGEST {
+                let reason = format!("it is larger than {LARGEST} bytes");
+                return Err(Error::Protocol { authority: body.authority, reason });
+            }
         }
         Ok(http::Response::from_parts(head, bytes.into()))
     }
