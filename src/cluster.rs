@@ -20,7 +20,7 @@ use std::{
 };
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Secret};
-use kube::{Api, Resource, api::PostParams};
+use kube::{Api, Resource, api::PostParams, core::DeserializeGuard};
 use serde::{Serialize, de::DeserializeOwned};
 use wire::Host;
 
@@ -264,7 +264,7 @@ impl Cluster {
     }
 
     /// The part of the cluster that the operator looks at.
-    fn watched<K: Object>(&self) -> Api<K> {
+    fn watched<K: Object>(&self) -> Api<DeserializeGuard<K>> {
         match &self.0.namespace {
             Some(namespace) => Api::namespaced(self.0.client.clone(), namespace),
             None => Api::all(self.0.client.clone()),

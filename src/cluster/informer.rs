@@ -4,6 +4,9 @@
 //! is told that this is too long ago it lists again and works out what it has missed. A watch whose server has died
 //! without a word is noticed by its own end, after five minutes at most (upstream's client speaks HTTP/2 and notices by
 //! its pings, after 45 s).
+//!
+//! An object that cannot be read, say because a newer operator wrote a word that this one does not know, counts as
+//! absent until it can: it must not keep the others from being heard of.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,6 +17,7 @@ use std::{
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api,
+    core::DeserializeGuard,
     runtime::watcher::{self, watcher},
 };
 use rand::RngExt as _;
@@ -71,7 +75,7 @@ pub enum Change<K> {
 
 /// Keeps one [`Cache`]. Does nothing by itself: call [`next`](Self::next) again and again.
 pub struct Informer<K> {
-    stream: BoxStream<'static, watcher::Result<watcher::Event<K>>>,
+    stream: BoxStream<'static, watcher::Result<watcher::Event<DeserializeGuard<K>>>>,
     cache: Cache<K>,
     /// What a list in progress has brought so far.
     listed: Option<BTreeMap<Key, Arc<K>>>,
@@ -85,7 +89,7 @@ pub struct Informer<K> {
 
 impl<K: Object> Informer<K> {
     /// An informer of the objects behind `api` that have `label`, if one is given. `dice` spread its retries.
-    pub fn new(api: Api<K>, label: Option<&str>, cache: Cache<K>, dice: Dice) -> Self {
+    pub fn new(api: Api<DeserializeGuard<K>>, label: Option<&str>, cache: Cache<K>, dice: Dice) -> Self {
         // As client-go does: any version will do for the first list, because the watch brings what it lacks. kube asks
         // for a version only when it does not ask for pages.
         let config = watcher::Config {
@@ -145,31 +149,45 @@ impl<K: Object> Informer<K> {
     }
 
     /// Takes one event in, and tells whether it completed the first list.
-    fn hear(&mut self, event: watcher::Event<K>) -> bool {
+    fn hear(&mut self, event: watcher::Event<DeserializeGuard<K>>) -> bool {
         match event {
             watcher::Event::Init => self.listed = Some(BTreeMap::new()),
             watcher::Event::InitApply(object) => {
-                self.listed.get_or_insert_default().insert(Key::of(&object), Arc::new(object));
+                if let Ok(object) = readable(object) {
+                    self.listed.get_or_insert_default().insert(Key::of(&object), Arc::new(object));
+                }
             }
             watcher::Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
                 self.replace(listed);
                 return !std::mem::replace(&mut self.synced, true);
             }
-            watcher::Event::Apply(object) => {
-                let object = Arc::new(object);
-                let old = self.cache.lock().insert(Key::of(&*object), Arc::clone(&object));
-                self.changes.push_back(match old {
-                    Some(old) => Change::Updated { old, new: object },
-                    None => Change::Added(object),
-                });
-            }
-            watcher::Event::Delete(object) => {
-                self.cache.lock().remove(&Key::of(&object));
-                self.changes.push_back(Change::Deleted(Arc::new(object)));
-            }
+            watcher::Event::Apply(object) => match readable(object) {
+                Ok(object) => {
+                    let object = Arc::new(object);
+                    let old = self.cache.lock().insert(Key::of(&*object), Arc::clone(&object));
+                    self.changes.push_back(match old {
+                        Some(old) => Change::Updated { old, new: object },
+                        None => Change::Added(object),
+                    });
+                }
+                Err(key) => self.forget(&key),
+            },
+            watcher::Event::Delete(object) => match readable(object) {
+                Ok(object) => {
+                    self.cache.lock().remove(&Key::of(&object));
+                    self.changes.push_back(Change::Deleted(Arc::new(object)));
+                }
+                Err(key) => self.forget(&key),
+            },
         }
         false
+    }
+
+    /// Removes an object of which nothing can be told but that what was known of it is no longer true.
+    fn forget(&mut self, key: &Key) {
+        let known = self.cache.lock().remove(key);
+        self.changes.extend(known.map(Change::Deleted));
     }
 
     /// Makes a new list the truth. What it lacks was deleted while nobody was watching.
@@ -184,6 +202,15 @@ impl<K: Object> Informer<K> {
         }
         self.changes.extend(gone.into_values().map(Change::Deleted));
     }
+}
+
+/// The object, or the key of one that cannot be read.
+fn readable<K: Object>(object: DeserializeGuard<K>) -> Result<K, Key> {
+    let key = Key::of(&object);
+    object.0.map_err(|invalid| {
+        tracing::error!(kind = %K::kind(&()), %key, error = invalid.error, "read what the server holds");
+        key
+    })
 }
 
 /// How long to wait before the next attempt to watch: the rule of client-go's reflector. kube's own takes its jitter

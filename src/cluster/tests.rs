@@ -81,6 +81,25 @@ fn status_and_the_rest_are_written_apart() {
 }
 
 #[test]
+fn a_host_that_cannot_be_read_hides_no_other() {
+    with(async |api, cluster, host| {
+        api.put("baremetalhosts", "host-0", bare_metal_host());
+        let mut odd = bare_metal_host();
+        odd["status"] = json!({"operationalStatus": "meditating"});
+        api.put("baremetalhosts", "host-1", odd);
+        keep(&cluster, &host).await;
+        let known = || ["host-0", "host-1"].map(|name| cluster.get_host(&key(name)).is_some());
+        assert_eq!(known(), [true, false], "in a list");
+        // operational status of host-1, whether it can be read
+        for (word, readable) in [("OK", true), ("meditating", false), ("error", true)] {
+            api.change("baremetalhosts", "host-1", |host| host["status"]["operationalStatus"] = json!(word));
+            host.sleep(Duration::from_secs(1)).await;
+            assert_eq!(known(), [true, readable], "in a watch: {word}");
+        }
+    });
+}
+
+#[test]
 fn secrets_come_from_the_cache_or_else_from_the_server() {
     with(async |api, cluster, host| {
         api.put("secrets", "watched", secret_of("host-0"));
