@@ -1,6 +1,8 @@
 //! What is done on the host itself before anything else: restoring a moved status, taking hardware details over,
 //! adding the finalizer.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::{
     Effect, HostEdit, LookAgain, Undecided,
     pass::{Pass, Progress},
@@ -26,6 +28,8 @@ pub(super) fn tidy(pass: &mut Pass<'_>) -> Progress {
             if let Some(details) = hardware.and_then(|data| data.spec.hardware.clone()) {
                 status.hardware = Some(details);
             }
+            // Set also when nothing else differs: a status that was never saved would be restored again and again.
+            status.last_updated = Some(Time(pass.seen.now));
             pass.status = status;
         } else {
             pass.edit(vec![HostEdit::RemoveAnnotation(STATUS_ANNOTATION)]);
@@ -108,6 +112,14 @@ mod tests {
                         );
                     },
                     "save Provisioned, now",
+                ),
+                (
+                    "a host that was moved before anyone looked at it",
+                    |s| {
+                        s.host.status = None;
+                        annotate(s, "baremetalhost.metal3.io/status", "{}");
+                    },
+                    "save, now",
                 ),
                 (
                     "a moved host, restored",
