@@ -44,7 +44,7 @@ fn nics(interface: &Interface, plugins: &PluginData) -> Vec<Nic> {
         name: interface.name.clone(),
         model: format!("{} {}", interface.vendor, interface.product).trim().to_owned(),
         mac: interface.mac_address.clone(),
-        speed_gbps: interface.speed_mbps / 1000,
+        speed_gbps: u64::try_from(interface.speed_mbps / 1000).unwrap_or_default(),
         pxe: plugins.all_interfaces.get(&interface.name).is_some_and(|known| known.pxe_enabled),
         pci_address: interface.pci_address.clone(),
         lldp: (lldp != Lldp::default()).then_some(lldp),
@@ -136,7 +136,8 @@ found! {
         ipv6_address: String,
         vendor: String,
         product: String,
-        speed_mbps: u64,
+        // Linux says -1 of a link that is down.
+        speed_mbps: i64,
         pci_address: String,
     }
     struct FoundCpu {
@@ -209,6 +210,7 @@ mod tests {
                     {"name": "eth0", "mac_address": "00:11:22:33:44:55", "ipv4_address": "192.0.2.10", "ipv6_address": "fd00::a",
                      "vendor": "0x1af4", "product": "0x0001", "speed_mbps": 25000},
                     {"name": "eth1", "mac_address": "00:11:22:33:44:56", "ipv4_address": null, "vendor": "0x1af4", "speed_mbps": null},
+                    {"name": "eth2", "mac_address": "00:11:22:33:44:57", "speed_mbps": -1},
                 ],
                 "cpu": {"architecture": "x86_64", "model_name": "Fake CPU", "frequency": "2000.0", "count": 4, "flags": ["vmx", "aes"]},
                 "memory": {"physical_mb": 8192},
@@ -230,7 +232,15 @@ mod tests {
         .expect("it is an inventory");
         let ips: Vec<_> =
             found.nics.iter().map(|nic| (nic.name.as_str(), nic.ip.as_str(), nic.pxe)).collect();
-        assert_eq!(ips, [("eth0", "192.0.2.10", true), ("eth0", "fd00::a", true), ("eth1", "", false)]);
+        assert_eq!(
+            ips,
+            [
+                ("eth0", "192.0.2.10", true),
+                ("eth0", "fd00::a", true),
+                ("eth1", "", false),
+                ("eth2", "", false)
+            ]
+        );
         assert_eq!((found.nics[0].speed_gbps, found.nics[0].model.as_str()), (25, "0x1af4 0x0001"));
         assert_eq!(found.nics[0].lldp.as_ref().map(|lldp| lldp.port_id.as_str()), Some("eth7"));
         assert!(found.nics[2].lldp.is_none());
