@@ -10,7 +10,11 @@ mod pool;
 mod run;
 mod serve;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use baremetal_operator::regression::{Regression, Regressions};
 use clap::{Parser, Subcommand, builder::PossibleValuesParser, builder::TypedValueParser as _};
@@ -59,17 +63,54 @@ pub fn main() -> ExitCode {
             PASSED
         }
     };
-    ExitCode::from(code)
+    let unsaid = UNSAID.load(Ordering::Relaxed) && code == PASSED;
+    ExitCode::from(if unsaid { FAILED } else { code })
 }
 
-/// Prints a line. A reader that has gone away (`| head`) is no error of ours.
+/// Whether something could not be printed.
+static UNSAID: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line. A reader that has gone away (`| head`) is no error of ours; a full disk is one.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            if !UNSAID.swap(true, Ordering::Relaxed) {
+                warn(&format!("cannot print the results: {error}"));
+            }
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// Prints a line on stderr; where that is lost, nobody listens.
+fn warn(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// A filter of log lines.
+fn filter(text: &str) -> Result<String, String> {
+    match tracing_subscriber::EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{error}; write it like `info` or `baremetal_operator=debug`")),
+    }
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | ',' | ':' | '@');
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { in_quotes(word) }
+}
+
+/// A word in quotes, whatever is in it, as a shell reads it.
+pub(crate) fn in_quotes(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Shows what is wrong with the input.
 fn complain(mistake: impl miette::Diagnostic + Send + Sync + 'static) {
-    let _ = writeln!(std::io::stderr().lock(), "{:?}", miette::Report::new(mistake));
+    let _ = writeln!(io::stderr().lock(), "{:?}", miette::Report::new(mistake));
 }
 
 /// Bad input that is not in a scenario's file.

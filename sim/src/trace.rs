@@ -12,6 +12,9 @@
 //! | `kube` | `baremetalhosts/NAMESPACE/NAME` | the API server | the host as it is now: see [`view`] |
 //! | `node` | the node's name | Ironic | the node as it is now |
 //! | `power`, `disk` | the machine's name | the machines | the machine as it is now |
+//! | `media`, `boot` | the machine's name | the machines | a medium or a start of the machine |
+//! | `user` | `METHOD /path` | the users | a command is given up: `{"did_nothing": WHY}` |
+//! | `files` | the server's name | the image servers | `{"moved-away": [FILE]}` or `{"restored": [FILE]}` |
 //! | `request` | `METHOD /path` | every HTTP server | an answered request |
 
 #[cfg(test)]

@@ -18,9 +18,11 @@ use wire::Seed;
 
 use super::{
     BAD_INPUT, BadInput, FAILED, INTERRUPTED, PASSED, WithRegressions, collect, collect::Found, complain,
-    interrupt, pool, say,
+    filter, interrupt, pool, quoted, say, warn,
 };
-use crate::{report::Report, run::Watch, scenario::time::Span, simulate_watched, trace::lines};
+use crate::{
+    report::Report, run::Watch, scenario::time::Span, simulate_watched, trace::is_zero, trace::lines,
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -45,7 +47,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "json")]
     hash: bool,
     /// Print log lines to stderr, filtered like `RUST_LOG`
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
     log: Option<String>,
     /// Print a JSON object for each world instead of words
     #[arg(long)]
@@ -81,6 +83,8 @@ struct Job<'a> {
 struct Done {
     good: bool,
     interrupted: bool,
+    /// Why its trace could not be written.
+    unwritten: Option<String>,
     line: String,
     details: String,
 }
@@ -88,10 +92,13 @@ struct Done {
 /// Runs scenarios.
 pub(super) fn run(arguments: &Arguments) -> u8 {
     let Some(found) = collect::scenarios(&arguments.paths) else { return BAD_INPUT };
-    let jobs = jobs(arguments, &found);
+    let Some(jobs) = Jobs::of(arguments, &found) else {
+        complain(BadInput::new("these are more worlds than can be counted").help("take fewer seeds"));
+        return BAD_INPUT;
+    };
     let trace_file = match &arguments.trace {
-        Some(_) if jobs.len() != 1 => {
-            let message = format!("a trace is of one world, and these are {}", jobs.len());
+        Some(_) if jobs.count != 1 => {
+            let message = format!("a trace is of one world, and these are {}", jobs.count);
             complain(BadInput::new(message).help("name one scenario, and one seed"));
             return BAD_INPUT;
         }
@@ -113,52 +120,92 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     interrupt::set_on_interrupt(interrupt.clone(), || run_all(arguments, &jobs, &watch, trace_file.as_ref()))
 }
 
-fn jobs<'a>(arguments: &Arguments, found: &'a [Found]) -> Vec<Job<'a>> {
-    let given = arguments.regressions.set();
-    let mut jobs = Vec::new();
-    for found in found {
-        let Seed(only) = arguments.seed.unwrap_or(found.scenario.seed);
-        let Seeds(first, last) = arguments.seeds.unwrap_or(Seeds(only, only));
-        for seed in (first..=last).map(Seed) {
-            jobs.push(Job { found, seed, regressions: given.clone(), prey: None });
-            if arguments.kills {
-                jobs.extend(found.scenario.kills.iter().map(|&prey| {
-                    let regressions = given.iter().chain([prey]).collect();
-                    Job { found, seed, regressions, prey: Some(prey) }
-                }));
-            }
+/// All worlds to run. Seeds may be too many to hold, so that a job is made when its turn comes.
+struct Jobs<'a> {
+    found: &'a [Found],
+    /// The seeds of all scenarios; each has its own by default.
+    seeds: Option<Seeds>,
+    given: Regressions,
+    kills: bool,
+    /// Where the jobs of each scenario end, in the order of the scenarios.
+    ends: Vec<u64>,
+    count: u64,
+}
+
+impl<'a> Jobs<'a> {
+    /// `None` if they cannot be counted.
+    fn of(arguments: &Arguments, found: &'a [Found]) -> Option<Self> {
+        let seeds = arguments.seeds.or(arguments.seed.map(|Seed(seed)| Seeds(seed, seed)));
+        let (given, kills) = (arguments.regressions.set(), arguments.kills);
+        let mut jobs = Self { found, seeds, given, kills, ends: Vec::new(), count: 0 };
+        for found in found {
+            let Seeds(first, last) = jobs.seeds(found);
+            let of_it = (last - first).checked_add(1)?.checked_mul(jobs.worlds(found))?;
+            jobs.count = jobs.count.checked_add(of_it)?;
+            jobs.ends.push(jobs.count);
         }
+        Some(jobs)
     }
-    jobs
+
+    fn seeds(&self, found: &Found) -> Seeds {
+        let Seed(own) = found.scenario.seed;
+        self.seeds.unwrap_or(Seeds(own, own))
+    }
+
+    /// How many worlds there are of a scenario and a seed.
+    fn worlds(&self, found: &Found) -> u64 {
+        let prey = if self.kills { found.scenario.kills.len() } else { 0 };
+        1 + prey as u64
+    }
+
+    /// A job by its place, which is below the count.
+    fn get(&self, index: u64) -> Job<'a> {
+        let scenario = self.ends.partition_point(|end| *end <= index);
+        let found = &self.found[scenario];
+        let before = scenario.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let (place, worlds) = (index - before, self.worlds(found));
+        let Seeds(first, _) = self.seeds(found);
+        let prey = usize::try_from(place % worlds).ok().and_then(|place| place.checked_sub(1));
+        let prey = prey.and_then(|place| found.scenario.kills.get(place).copied());
+        let regressions = self.given.iter().chain(prey).collect();
+        Job { found, seed: Seed(first + place / worlds), regressions, prey }
+    }
 }
 
 /// Runs all worlds and tells of each.
-fn run_all(arguments: &Arguments, jobs: &[Job<'_>], watch: &Watch, trace_file: Option<&(&Path, File)>) -> u8 {
+fn run_all(arguments: &Arguments, jobs: &Jobs<'_>, watch: &Watch, trace_file: Option<&(&Path, File)>) -> u8 {
     let cores = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
-    let alone = jobs.len() == 1;
-    let width = jobs.iter().map(|job| job.found.scenario.name.chars().count()).max().unwrap_or_default();
-    let bar = progress(jobs.len());
+    let alone = jobs.count == 1;
+    let names = jobs.found.iter().map(|found| found.scenario.name.chars().count());
+    let width = names.max().unwrap_or_default();
+    let bar = progress(jobs.count);
     let (mut passed, mut failed) = (0, 0);
     pool::run(
-        jobs,
+        jobs.count,
         cores,
         &watch.interrupt,
-        |job| {
-            let done = run_one(arguments, job, watch, trace_file, alone, width);
+        |index| {
+            let done = run_one(arguments, &jobs.get(index), watch, trace_file, alone, width);
             bar.inc(1);
             done
         },
-        |job, done| {
-            let done = done.unwrap_or_else(|panic| Done {
-                good: false,
-                interrupted: false,
-                line: format!("FAIL  {}  seed {}", job.found.scenario.name, job.seed),
-                details: format!("the simulator panicked: {panic}\n{}\n", replay(job)),
+        |index, done| {
+            let done = done.unwrap_or_else(|panic| {
+                let job = jobs.get(index);
+                Done {
+                    good: false,
+                    interrupted: false,
+                    unwritten: None,
+                    line: format!("FAIL  {}  seed {}", job.found.scenario.name, job.seed),
+                    details: format!("the simulator panicked: {panic}\n{}\n", replay(&job)),
+                }
             });
             if done.interrupted {
-                return;
-            }
-            if done.good {
+                // Of many worlds those that were cut short tell nothing; one alone is what somebody looks at.
+                if !alone {
+                    return;
+                }
+            } else if done.good {
                 passed += 1
             } else {
                 failed += 1
@@ -168,11 +215,14 @@ fn run_all(arguments: &Arguments, jobs: &[Job<'_>], watch: &Watch, trace_file: O
                 if !done.details.is_empty() {
                     say(&done.details);
                 }
+                if let Some(error) = &done.unwritten {
+                    warn(error);
+                }
             });
         },
     );
     bar.finish_and_clear();
-    let left = jobs.len() - passed - failed;
+    let left = jobs.count - passed - failed;
     if !arguments.json && !arguments.hash && !alone {
         let unfinished = if left > 0 { format!(", {left} not run to the end") } else { String::new() };
         say(&format!("{passed} passed, {failed} failed{unfinished}"));
@@ -202,17 +252,26 @@ fn run_one(
         Some(_) => report.verdict.found_bug() && report.verdict.sound(),
     };
     let mut details = String::new();
-    if let Some((path, file)) = trace_file
-        && let Err(error) = lines::write(&report.trace, BufWriter::new(file))
-    {
-        details.push_str(&format!("cannot write {}: {error}\n", path.display()));
+    let unwritten = trace_file.and_then(|(path, file)| {
+        let error = lines::write(&report.trace, BufWriter::new(file)).err()?;
+        Some(format!("cannot write {}: {error}", path.display()))
+    });
+    if interrupted && !arguments.json && !arguments.hash {
+        let moment = match report.trace.on_timeline(report.trace.end) {
+            Some(at) if report.trace.entries().any(|(_, entry)| is_zero(entry)) => {
+                format!("stopped at {}", Span(Duration::from_secs(at.as_secs())))
+            }
+            Some(_) | None => "stopped before the timeline began".to_owned(),
+        };
+        let line = format!("{}{moment}  seed {}\n{}", story_so_far(&report), job.seed, replay(job));
+        return Done { good: false, interrupted, unwritten, line, details };
     }
-    let trace_written = details.is_empty();
     let line = if arguments.json {
         let mut json = report.to_json();
         json["path"] = job.found.path.display().to_string().into();
         json["wall_seconds"] = wall.as_secs_f64().into();
         json["good"] = good.into();
+        json["interrupted"] = interrupted.into();
         json.to_string()
     } else if arguments.hash {
         format!("{}  {}  seed {}{}", report.trace.hash, report.name, job.seed, with(&job.regressions))
@@ -233,7 +292,12 @@ fn run_one(
             None | Some(_) => {}
         }
     }
-    Done { good: good && trace_written, interrupted, line, details }
+    Done { good: good && unwritten.is_none(), interrupted, unwritten, line, details }
+}
+
+/// The story up to a stop.
+fn story_so_far(report: &Report) -> String {
+    if report.histories().is_empty() { String::new() } else { format!("{}\n", report.story()) }
 }
 
 /// `pass  scenario  2h in 0.04 s  seed 1  1a2b3c4d`.
@@ -265,13 +329,6 @@ fn replay(job: &Job<'_>) -> String {
     format!("replay: bmsim run {path} --seed {}{}", job.seed, regressions.collect::<String>())
 }
 
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | ',' | ':' | '@');
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a world takes on this machine is told, and judged by nobody"
@@ -281,16 +338,79 @@ fn now() -> std::time::Instant {
 }
 
 /// A bar on a terminal, nothing elsewhere.
-fn progress(length: usize) -> ProgressBar {
+fn progress(length: u64) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() && length > 1 {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()
     };
-    let bar = ProgressBar::with_draw_target(u64::try_from(length).ok(), target);
+    let bar = ProgressBar::with_draw_target(Some(length), target);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} worlds");
     match style {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn found(kills: &str) -> Found {
+        let text = format!(
+            "about = \"a test\"\nduration = \"1h\"\nseed = 5\nkills = [{kills}]\n[[host]]\nname = \"node-0\"\n\
+             [[expect]]\nnever = {{ host = \"node-0\", error = \"any\" }}\n"
+        );
+        let scenario =
+            Scenario::read("test.toml", text.into_bytes()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        Found { path: "test.toml".into(), scenario }
+    }
+
+    fn arguments(line: &str) -> Arguments {
+        Line::parse_from(line.split_whitespace()).arguments
+    }
+
+    #[test]
+    fn jobs_are_found_by_their_place() {
+        let prey = Regression::ALL[0];
+        let found = [found(""), found(&format!("\"{prey}\""))];
+        let jobs = Jobs::of(&arguments("bmsim --seeds 7..9 --kills"), &found).expect("they can be counted");
+        let all = (0..jobs.count).map(|index| jobs.get(index));
+        let told: Vec<_> = all
+            .map(|job| (job.seed, job.prey, job.regressions.has(prey), job.found.scenario.kills.len()))
+            .collect();
+        let (seven, eight) = (Seed(7), Seed(8));
+        assert_eq!(
+            told,
+            [
+                (seven, None, false, 0),
+                (eight, None, false, 0),
+                (seven, None, false, 1),
+                (seven, Some(prey), true, 1),
+                (eight, None, false, 1),
+                (eight, Some(prey), true, 1),
+            ]
+        );
+        let own = Jobs::of(&arguments("bmsim"), &found).expect("they can be counted");
+        assert_eq!((own.count, own.get(1).seed), (2, Seed(5)));
+    }
+
+    #[test]
+    fn endless_seeds_take_no_room() {
+        let found = [found("")];
+        let endless = arguments("bmsim --seeds 0..18446744073709551615");
+        let jobs = Jobs::of(&endless, &found).expect("they can be counted");
+        assert_eq!(jobs.count, u64::MAX);
+        assert_eq!(jobs.get(u64::MAX - 1).seed, Seed(u64::MAX - 1));
+        assert!(Jobs::of(&endless, &[found[0].clone(), found[0].clone()]).is_none());
     }
 }

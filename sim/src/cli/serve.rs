@@ -7,7 +7,9 @@ use std::{
 
 use wire::Seed;
 
-use super::{BAD_INPUT, BadInput, FAILED, INTERRUPTED, PASSED, WithRegressions, complain, interrupt, say};
+use super::{
+    BAD_INPUT, BadInput, FAILED, INTERRUPTED, PASSED, WithRegressions, complain, filter, interrupt, say,
+};
 use crate::{report::Report, run::Watch, scenario::Scenario, schedule::Schedule, serve, verdict};
 
 #[derive(Debug, clap::Args)]
@@ -24,7 +26,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "bmsim.kubeconfig")]
     kubeconfig: PathBuf,
     /// Print log lines to stderr, filtered like `RUST_LOG`
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
     log: Option<String>,
 }
 
@@ -42,7 +44,8 @@ pub(super) fn serve(arguments: &Arguments) -> u8 {
     let watch = Watch { log: arguments.log.clone(), ..Watch::default() };
     let stopped = Arc::clone(&watch.interrupt);
     let options = serve::Options { kubeconfig: arguments.kubeconfig.clone(), watch };
-    let served = interrupt::set_on_interrupt(Arc::clone(&stopped), || serve::serve(schedule, &options));
+    let served =
+        interrupt::set_on_interrupt(Arc::clone(&stopped), || serve::serve(&scenario, schedule, &options));
     let trace = match served {
         Ok(trace) => trace,
         Err(error) => {

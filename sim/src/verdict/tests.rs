@@ -10,7 +10,10 @@ const ERROR: &str = "registration error";
 
 /// A scenario with one host, `node-0`, and what is given.
 fn scenario(more: &str) -> Scenario {
-    let text = format!("about = \"a test\"\nduration = \"100s\"\n[[host]]\nname = \"node-0\"\n{more}");
+    let mut text = format!("about = \"a test\"\nduration = \"100s\"\n[[host]]\nname = \"node-0\"\n{more}");
+    if !more.contains("[[expect]]") {
+        text.push_str("\n[[expect]]\nnever = { host = \"node-0\", state = \"deleting\" }\n");
+    }
     Scenario::read("test.toml", text.into_bytes()).unwrap_or_else(|mistake| panic!("{mistake:?}"))
 }
 
@@ -211,4 +214,59 @@ fn a_regression_is_caught_only_if_it_looks_as_it_was_reported() {
     assert!(other.found_bug() && other.sound());
     let unlike = judge(&scenario, &with("metal3-708"), &story());
     assert!(unlike.found_bug() && !unlike.sound());
+}
+
+#[test]
+fn a_run_is_decided_once_all_has_its_answer() {
+    let eventually = |within: u64| {
+        scenario(&format!(
+            "[[expect]]\neventually = {{ host = \"node-0\", state = \"available\" }}\nwithin = \"{within}s\""
+        ))
+    };
+    let decided_at = |scenario: &Scenario| {
+        (1..100).find(|end| {
+            let mut trace = story();
+            trace.end = Instant(Duration::from_secs(*end));
+            trace.records.retain(|record| record.at <= trace.end);
+            is_decided(scenario, &trace)
+        })
+    };
+    assert_eq!(decided_at(&eventually(95)), Some(90));
+    assert_eq!(decided_at(&eventually(30)), Some(31));
+    let never = |until: &str| {
+        scenario(&format!("[[expect]]\nnever = {{ host = \"node-0\", state = \"deleting\" }}\n{until}"))
+    };
+    assert!(needs_the_end(&never("")) && !needs_the_end(&never("until = \"95s\"")));
+    assert_eq!(decided_at(&never("until = \"95s\"")), Some(96));
+    let step = "[[step]]\nat = \"99s\"\ndelete = { host = \"node-0\" }\n[[expect]]\n\
+                eventually = { host = \"node-0\", state = \"available\" }";
+    assert_eq!(decided_at(&scenario(step)), None);
+}
+
+#[test]
+fn a_command_that_is_given_up_makes_a_run_vacuous() {
+    let scenario = scenario("[[step]]\nat = \"95s\"\ndelete = { host = \"node-0\" }\n");
+    let [step_line] = [scenario.steps[0].line];
+    let mut trace = story();
+    let add = |trace: &mut Trace, at: u64, topic: &str, subject: &str, data: serde_json::Value| {
+        let entry = Entry { host: String::new(), topic: topic.into(), subject: subject.into(), data };
+        let at = Instant(Duration::from_secs(at));
+        trace.records.push(engine::Record {
+            ordinal: 1000 + at.0.as_secs(),
+            at,
+            what: engine::What::Entry(entry),
+        });
+    };
+    add(&mut trace, 95, "step", &step_line.to_string(), json!({}));
+    let vacuous = |trace: &Trace| {
+        let findings = judge(&scenario, &Regressions::default(), trace).findings;
+        findings.iter().any(|finding| finding.by == By::Vacuous { line: step_line })
+    };
+    assert!(!vacuous(&trace));
+    let why = json!({ "did_nothing": "there is no such object" });
+    let path = "/apis/metal3.io/v1alpha1/namespaces/metal3/baremetalhosts/node-";
+    add(&mut trace, 95, "user", &format!("DELETE {path}1"), why.clone());
+    assert!(!vacuous(&trace));
+    add(&mut trace, 95, "user", &format!("DELETE {path}0"), why);
+    assert!(vacuous(&trace));
 }

@@ -118,6 +118,13 @@ impl User {
             };
             match self.client.send(request).await {
                 Ok(answer) if answer.status().is_success() => return,
+                // There is nothing to change, and it does not come from asking again.
+                Ok(answer)
+                    if answer.status() == http::StatusCode::NOT_FOUND
+                        && matches!(method, "PATCH" | "DELETE") =>
+                {
+                    return self.give_up(method, path, "there is no such object");
+                }
                 Ok(answer) if is_settled(answer.status()) => {
                     let text = String::from_utf8_lossy(answer.body()).into_owned();
                     panic!("{method} {path}: {} {text}", answer.status());
@@ -127,7 +134,14 @@ impl User {
             }
             self.host.sleep(PAUSE).await;
         }
-        tracing::warn!(method, path, "gave up");
+        self.give_up(method, path, &format!("{TRIES} tries failed"));
+    }
+
+    /// Notes that a command came to nothing, so that a run in which it should have done something is seen to show
+    /// nothing.
+    fn give_up(&self, method: &str, path: &str, why: &str) {
+        tracing::warn!(method, path, why, "gave up");
+        self.host.note("user", &format!("{method} {path}"), json!({ "did_nothing": why }));
     }
 }
 
