@@ -68,7 +68,7 @@ pub struct Provenance {
 pub const LARGEST: u64 = 1 << 20;
 
 impl Scenario {
-    /// Reads a scenario's file.
+    /// Reads a scenario's file. It must be whole: have a host, and expectations all of which are asked.
     pub fn load(path: &Path) -> Result<Self, Mistake> {
         let shown = path.display().to_string();
         let unreadable = |error: std::io::Error| Mistake::unreadable(&shown, &error);
@@ -83,10 +83,13 @@ impl Scenario {
         let mut bytes = Vec::new();
         // It may have grown in the meantime.
         file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        Self::read(&shown, bytes)
+        let scenario = Self::read(&shown, bytes.clone())?;
+        // It was read as UTF-8.
+        check::whole(&shown, &String::from_utf8_lossy(&bytes), &scenario)?;
+        Ok(scenario)
     }
 
-    /// Reads a scenario from bytes; `shown` is the file's name in messages, and names the scenario.
+    /// Reads a scenario, or a part of one, from bytes; `shown` is the file's name in messages, and names the scenario.
     pub fn read(shown: &str, bytes: Vec<u8>) -> Result<Self, Mistake> {
         if bytes.len() as u64 > LARGEST {
             return Err(Mistake::too_large(shown));

@@ -67,7 +67,10 @@ mod tests {
     use crate::scenario::step::Trigger;
 
     fn scenario(steps: &str) -> Scenario {
-        let text = format!("about = \"a test\"\nduration = \"1h\"\n[[host]]\nname = \"node-0\"\n{steps}");
+        let text = format!(
+            "about = \"a test\"\nduration = \"1h\"\n[[host]]\nname = \"node-0\"\n{steps}\n[[expect]]\n\
+             never = {{ host = \"node-0\", error = \"any\" }}\n"
+        );
         Scenario::read("test.toml", text.into_bytes()).unwrap_or_else(|mistake| panic!("{mistake:?}"))
     }
 

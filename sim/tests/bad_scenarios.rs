@@ -112,6 +112,8 @@ fn bad_flags() -> Result<(), Failed> {
         (&["run", "--seed", "one"], "--seed"),
         (&["run", "--seed", "1", "--seeds", "1..2"], "cannot be used with"),
         (&["run", "../../scenarios", "--trace", "/no/such/folder/trace"], "a trace is of one world"),
+        (&["run", "--log", "engine=loud"], "invalid"),
+        (&["serve", "x.toml", "--log", "engine=loud"], "invalid"),
         (&["walk"], "unrecognized subcommand"),
     ] {
         let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();

@@ -48,7 +48,7 @@ pub(super) fn scenario(name: &str, shown: &str, text: &str) -> Result<Scenario, 
     let checker = Checker { file, duration, plan: &plan };
     let steps = raw.step.iter().map(|step| steps::step(&checker, step)).collect::<Result<_, _>>()?;
     let expect =
-        raw.expect.iter().map(|expect| expects::expect(&checker, expect)).collect::<Result<_, _>>()?;
+        raw.expect.iter().map(|expect| expects::expect(&checker, expect)).collect::<Result<Vec<_>, _>>()?;
 
     Ok(Scenario {
         name: name.to_owned(),
@@ -66,6 +66,28 @@ pub(super) fn scenario(name: &str, shown: &str, text: &str) -> Result<Scenario, 
         expect,
         plan,
     })
+}
+
+/// Checks that a file's scenario is a whole one: that it has a host, and that all its expectations are asked.
+pub(super) fn whole(shown: &str, text: &str, scenario: &Scenario) -> Result<(), Mistake> {
+    if scenario.plan.hosts.is_empty() {
+        return Err(Mistake::whole(shown, "there is no host in this scenario")
+            .help("add one: `[[host]]` with `name = \"node-0\"`"));
+    }
+    if scenario.expect.is_empty() {
+        return Err(Mistake::whole(shown, "this scenario expects nothing, so that it could hardly fail").help(
+            "add what must be seen: `[[expect]]` with `eventually = { host = \"…\", state = \"…\" }`, or another kind",
+        ));
+    }
+    for expect in &scenario.expect {
+        let Some(with) = expect.with.filter(|with| !scenario.kills.contains(with)) else { continue };
+        let before: usize = text.split_inclusive('\n').take(expect.line - 1).map(str::len).sum();
+        let line = text[before..].lines().next().unwrap_or_default();
+        let message = format!("this is asked with `{with}`, which the scenario does not say that it catches");
+        return Err(Mistake::at(shown, text, before..before + line.len(), message)
+            .help(format!("add it to `kills`, as in `kills = [\"{with}\"]`")));
+    }
+    Ok(())
 }
 
 fn start(

@@ -118,6 +118,25 @@ impl fmt::Display for Bound {
     }
 }
 
+/// The topics under which facts are noted.
+pub const TOPICS: &[&str] = &[
+    "agent",
+    "boot",
+    "disk",
+    "fault",
+    "files",
+    "ironic",
+    "kube",
+    "media",
+    "node",
+    "power",
+    "reconcile",
+    "request",
+    "step",
+    "timeline",
+    "user",
+];
+
 /// Which noted facts: `TOPIC[@HOST] SUBJECT [key=value …]`, each but the topic a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selector {
@@ -132,7 +151,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Reads a selector. Only an empty one is wrong.
+    /// Reads a selector. Only an empty one is no selector; whether its names are known is for the check to say.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let first = words.next()?;

@@ -48,9 +48,10 @@ impl Mistake {
         let start = span.start.min(text.len());
         let line_end = text[start..].find('\n').map_or(text.len(), |length| start + length);
         let end = span.end.clamp(start, line_end.max(start));
+        let (text, span) = narrowed(text, start..end);
         let place = Place {
-            file: NamedSource::new(shown, text.to_owned()).with_language("TOML"),
-            span: start..end,
+            file: NamedSource::new(shown, text).with_language("TOML"),
+            span,
             label: "here".to_owned(),
         };
         Self(Box::new(Particulars { message: message.into(), place: Some(place), help: None }))
@@ -126,6 +127,43 @@ impl Mistake {
     }
 }
 
+/// Longer lines are not shown whole, in characters.
+const WIDEST: usize = 200;
+
+/// A text whose long lines are cut, the line of the span around it, and where the span is then.
+fn narrowed(text: &str, span: Range<usize>) -> (String, Range<usize>) {
+    let (mut narrow, mut moved, mut begins) = (String::new(), span.clone(), 0);
+    for line in text.split_inclusive('\n') {
+        let ends = begins + line.len();
+        let is_it = (begins..ends).contains(&span.start) || (span.start == ends && ends == text.len());
+        let content = line.trim_end_matches('\n');
+        let (mut from, mut to) = (0, content.len());
+        if content.chars().count() > WIDEST {
+            let at = if is_it { (span.start - begins).min(content.len()) } else { 0 };
+            let places = |range: Range<usize>| content.get(range).map(|part| part.char_indices());
+            from = places(0..at).and_then(|mut part| part.nth_back(WIDEST / 2)).map_or(0, |(place, _)| place);
+            to = places(from..content.len())
+                .and_then(|mut part| part.nth(WIDEST))
+                .map_or(content.len(), |(place, _)| from + place);
+        }
+        if from > 0 {
+            narrow.push('…');
+        }
+        if is_it {
+            let base = narrow.len();
+            let place = |at: usize| base + (at - begins).clamp(from, to) - from;
+            moved = place(span.start)..place(span.end);
+        }
+        narrow.push_str(&content[from..to]);
+        if to < content.len() {
+            narrow.push('…');
+        }
+        narrow.push_str(&line[content.len()..]);
+        begins = ends;
+    }
+    (narrow, moved)
+}
+
 /// The known word that was probably meant.
 pub fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(word, known), *known)).min()?;
@@ -150,6 +188,20 @@ fn suggest(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let text = format!("{}\nx = \"{}\" # {}\nü\n", "ä".repeat(300), "é".repeat(500), "z".repeat(500));
+        let place = text.find('#').expect("it is there");
+        let (narrow, span) = narrowed(&text, place..place + 1);
+        assert_eq!(&narrow[span], "#");
+        assert_eq!(narrow.lines().count(), 3);
+        assert!(narrow.lines().all(|line| line.chars().count() <= WIDEST + 2), "{narrow}");
+        let short = "a = 1\nb = 2";
+        assert_eq!(narrowed(short, 6..7), (short.to_owned(), 6..7));
+        assert_eq!(narrowed(short, 11..11), (short.to_owned(), 11..11));
+        assert_eq!(narrowed("", 0..0), (String::new(), 0..0));
+    }
 
     #[test]
     fn the_nearest_word_is_suggested_unless_it_is_another_word() {

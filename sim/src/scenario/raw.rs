@@ -40,7 +40,7 @@ pub(super) struct Scenario {
     pub(super) namespace: Option<Spanned<String>>,
     /// Ironic's settings, by the sections and names of `ironic.conf`; `release` holds what its version decides.
     #[schemars(with = "serde_json::Value")]
-    pub(super) ironic: Option<fake_ironic::settings::Settings>,
+    pub(super) ironic: Option<Spanned<fake_ironic::settings::Settings>>,
     /// The network when nothing is wrong with it.
     pub(super) network: Option<Network>,
     /// HTTP servers that hold images and their checksum files.
@@ -127,9 +127,11 @@ pub(super) struct Host {
     #[schemars(with = "Option<String>")]
     pub(super) mac: Option<Spanned<String>>,
     /// The BMC's user; `admin` by default.
-    pub(super) username: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(super) username: Option<Spanned<String>>,
     /// The BMC's password; one is made up by default.
-    pub(super) password: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(super) password: Option<Spanned<String>>,
     /// `spec.online`; true by default.
     #[schemars(with = "Option<bool>")]
     pub(super) online: Option<Spanned<bool>>,

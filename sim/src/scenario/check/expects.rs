@@ -7,7 +7,7 @@ use toml::Spanned;
 use super::{Checker, steps::condition};
 use crate::{
     scenario::{
-        expect::{Bound, Expect, Selector, Table, Wanted, Window},
+        expect::{Bound, Expect, Selector, TOPICS, Table, Wanted, Window},
         history::{AGAIN, Episode, Standing},
         mistake::Mistake,
         raw,
@@ -169,6 +169,7 @@ fn count(checker: &Checker<'_>, raw: &raw::Expect, written: &Spanned<String>) ->
             .at(written, "this selects nothing")
             .help("write it like `request@ironic PUT /v1/nodes/*/states/provision`"));
     };
+    selectable(checker, written, &of)?;
     let bound = match (raw.equals, raw.at_most, raw.at_least) {
         (Some(bound), None, None) => Bound::Equals(bound),
         (None, Some(bound), None) => Bound::AtMost(bound),
@@ -181,6 +182,47 @@ fn count(checker: &Checker<'_>, raw: &raw::Expect, written: &Spanned<String>) ->
         }
     };
     Ok(Wanted::Count { of, bound, window: window(checker, raw)? })
+}
+
+/// A selector that could never select anything lets every count pass that has no lower bound.
+fn selectable(checker: &Checker<'_>, written: &Spanned<String>, of: &Selector) -> Result<(), Mistake> {
+    let (file, plan) = (&checker.file, checker.plan);
+    let topic = of.topic.as_str();
+    if !TOPICS.contains(&topic) {
+        return Err(file
+            .at(written, format!("no facts are noted under the topic `{topic}`"))
+            .meant(topic, TOPICS.iter().copied()));
+    }
+    let mut names = plan.network_names();
+    names.push("user".to_owned());
+    // Facts of the world itself have no host.
+    let of_world = matches!(topic, "step" | "timeline" | "fault") && of.host.matches("");
+    if !of_world && !names.iter().any(|name| of.host.matches(name)) {
+        let host = of.host.to_string();
+        return Err(file
+            .at(written, format!("there is no host on the network `{host}`"))
+            .meant(&host, names.iter().map(String::as_str)));
+    }
+    let namespace = &plan.namespace;
+    let subject = of.subject.to_string();
+    let told = |host: &str| match topic {
+        "node" => format!("{namespace}~{host}"),
+        "reconcile" => format!("{namespace}/{host}"),
+        "kube" => format!("baremetalhosts/{namespace}/{host}"),
+        _ => host.to_owned(),
+    };
+    let about_hosts = match topic {
+        "power" | "disk" | "media" | "boot" | "node" | "reconcile" => true,
+        "kube" => subject.starts_with("baremetalhosts"),
+        _ => false,
+    };
+    let subjects: Vec<String> = plan.hosts.iter().map(|host| told(&host.name)).collect();
+    if about_hosts && !subjects.iter().any(|known| of.subject.matches(known)) {
+        return Err(file
+            .at(written, format!("no host of this scenario is `{subject}` under the topic `{topic}`"))
+            .meant(&subject, subjects.iter().map(String::as_str)));
+    }
+    Ok(())
 }
 
 fn table(checker: &Checker<'_>, written: &Spanned<String>) -> Result<Table, Mistake> {

@@ -1,5 +1,7 @@
 //! Checks faults: those of the network here, those of a fake by the fake's own type.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use toml::Spanned;
@@ -30,6 +32,7 @@ pub(super) fn fault(checker: &Checker<'_>, written: &Spanned<raw::Fault>) -> Res
     }
     if let Some(fault) = &raw.kube {
         let fault = payload::<fake_kube::Fault>(checker, fault)?;
+        kube(checker, raw.kube.as_ref(), &fault)?;
         only(checker, raw, "kube")?;
         troubles.push(Trouble::Kube { fault });
     }
@@ -93,7 +96,10 @@ fn network(
             None => return Err(file.at(written, "how many packets are lost?").help("add `share = 0.1`")),
         },
         raw::FaultKind::Slow => match &raw.latency {
-            Some(latency) => NetworkFault::Slow { latency: file.span(latency)? },
+            Some(latency) => match file.span(latency)? {
+                Duration::ZERO => return Err(file.at(latency, "nothing is slower by no time")),
+                latency => NetworkFault::Slow { latency },
+            },
             None => return Err(file.at(written, "by how much is it slower?").help("add `latency = \"2s\"`")),
         },
     };
@@ -124,6 +130,20 @@ fn ironic(checker: &Checker<'_>, written: &Spanned<toml::Value>) -> Result<Value
     let faults = fake_ironic::Faults::default();
     faults.begin("check", fault).map_err(|error| checker.file.at(written, error.to_string()))?;
     Ok(value)
+}
+
+/// Answers with other codes are no refusals, and their clients would take them for success or wait for more.
+fn kube(checker: &Checker<'_>, written: Option<&Spanned<toml::Value>>, value: &Value) -> Result<(), Mistake> {
+    let Some(written) = written else { return Ok(()) };
+    if let fake_kube::Fault::Status { code, .. } = read(checker, written, value)?
+        && !(400..600).contains(&code)
+    {
+        return Err(checker
+            .file
+            .at(written, format!("{code} is not a status that refuses a request"))
+            .help("`code` is from 400 to 599"));
+    }
+    Ok(())
 }
 
 fn image_cache(

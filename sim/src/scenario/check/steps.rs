@@ -13,7 +13,7 @@ use crate::scenario::{
     plan::{Initial, Password},
     raw,
     step::{Action, Edit, Pod, Restart, Step, Trigger},
-    time::Range,
+    time::{Range, Span},
 };
 
 /// How long a pod takes to be scheduled again and to start, if the scenario does not say.
@@ -43,11 +43,33 @@ const NODE_STATES: &[&str] = &[
 
 /// Checks one step.
 pub(super) fn step(checker: &Checker<'_>, written: &Spanned<raw::Step>) -> Result<Step<Range>, Mistake> {
-    Ok(Step {
-        trigger: trigger(checker, written)?,
-        action: action(checker, written)?,
-        line: checker.file.line(written),
-    })
+    let (trigger, action) = (trigger(checker, written)?, action(checker, written)?);
+    comes_back(checker, written, &trigger, &action)?;
+    Ok(Step { trigger, action, line: checker.file.line(written) })
+}
+
+/// A pod that does not come back within the run was not restarted but lost.
+fn comes_back(
+    checker: &Checker<'_>,
+    written: &Spanned<raw::Step>,
+    trigger: &Trigger<Range>,
+    action: &Action<Range>,
+) -> Result<(), Mistake> {
+    let Action::Restart(restart) = action else { return Ok(()) };
+    let (Trigger::At(begins) | Trigger::When { after: begins, .. }) = trigger;
+    let back = begins.most.saturating_add(restart.down_for.most);
+    if back <= checker.duration {
+        return Ok(());
+    }
+    let raw = written.get_ref();
+    let place = raw.restart.as_ref().and_then(|restart| restart.down_for.as_ref());
+    let place =
+        place.or(raw.at.as_ref()).or(raw.after.as_ref()).map_or_else(|| written.span(), Spanned::span);
+    Err(checker.file.at_bytes(place, "the pod is not back before the end of the run").help(format!(
+        "it is back after {} at the latest, and the run's `duration` is {}",
+        Span(back),
+        Span(checker.duration)
+    )))
 }
 
 fn trigger(checker: &Checker<'_>, written: &Spanned<raw::Step>) -> Result<Trigger<Range>, Mistake> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fake_ironic::settings::Settings;
 use toml::Spanned;
 
 use super::File;
@@ -37,7 +38,18 @@ pub(super) fn plan(file: &File<'_>, raw: &raw::Scenario) -> Result<Plan, Mistake
         None => "metal3".to_owned(),
     };
     let network = raw.network.as_ref().map(|raw| network(file, raw)).transpose()?.unwrap_or_default();
-    Ok(Plan { hosts, image_caches, network, ironic: raw.ironic.clone().unwrap_or_default(), namespace })
+    let ironic = raw.ironic.as_ref().map(|raw| ironic(file, raw)).transpose()?.unwrap_or_default();
+    Ok(Plan { hosts, image_caches, network, ironic, namespace })
+}
+
+fn ironic(file: &File<'_>, written: &Spanned<Settings>) -> Result<Settings, Mistake> {
+    let settings = written.get_ref();
+    if settings.redfish.connection_attempts == 0 {
+        return Err(file
+            .at(written, "with `connection_attempts = 0` Ironic never speaks to a BMC")
+            .help("1 is the least"));
+    }
+    Ok(settings.clone())
 }
 
 /// Names on the network, each of which may be taken once.
@@ -173,17 +185,43 @@ fn host(
         | Initial::Provisioned
         | Initial::ExternallyProvisioned => {}
     }
+    let bmc = raw.bmc.unwrap_or(plan::BmcKind::RedfishVirtualmedia);
+    let mut made_up = format!("password-of-{name}");
+    if bmc == plan::BmcKind::Ipmi {
+        ipmi_takes(file, raw.username.as_ref(), "user's name", IPMI_USERNAME)?;
+        ipmi_takes(file, raw.password.as_ref(), "password", IPMI_PASSWORD)?;
+        made_up.truncate(IPMI_PASSWORD);
+    }
+    let text = |written: &Option<Spanned<String>>| written.as_ref().map(|written| written.get_ref().clone());
     Ok(HostPlan {
         name: name.clone(),
-        bmc: raw.bmc.unwrap_or(plan::BmcKind::RedfishVirtualmedia),
+        bmc,
         mac,
-        username: raw.username.clone().unwrap_or_else(|| "admin".to_owned()),
-        password: Password::new(raw.password.clone().unwrap_or_else(|| format!("password-of-{name}"))),
+        username: text(&raw.username).unwrap_or_else(|| "admin".to_owned()),
+        password: Password::new(text(&raw.password).unwrap_or(made_up)),
         online,
         consumer: raw.consumer.clone(),
         image,
         initial,
     })
+}
+
+/// IPMI has fields of these lengths, in bytes (IPMI 2.0, 22.28 and 22.30).
+const IPMI_USERNAME: usize = 16;
+const IPMI_PASSWORD: usize = 20;
+
+fn ipmi_takes(
+    file: &File<'_>,
+    written: Option<&Spanned<String>>,
+    what: &str,
+    most: usize,
+) -> Result<(), Mistake> {
+    match written {
+        Some(written) if written.get_ref().len() > most => Err(file
+            .at(written, format!("this {what} has {} bytes", written.get_ref().len()))
+            .help(format!("IPMI has room for {most}"))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Locally administered addresses, as virtual machines have them.
@@ -197,6 +235,12 @@ fn mac(file: &File<'_>, written: &Spanned<String>) -> Result<String, Mistake> {
     let groups: Vec<&str> = text.split(':').collect();
     let fine = |group: &&str| group.len() == 2 && group.chars().all(|c| c.is_ascii_hexdigit());
     if groups.len() == 6 && groups.iter().all(fine) {
+        let first = u8::from_str_radix(groups[0], 16).unwrap_or_default();
+        if first & 1 == 1 {
+            return Err(file
+                .at(written, format!("`{text}` is an address of many, not of a network card"))
+                .help("the first byte of a card's address is even, as in `52:54:00:12:34:56`"));
+        }
         return Ok(text.to_ascii_lowercase());
     }
     Err(file.at(written, format!("`{text}` is not a MAC address")).help("write it like `52:54:00:12:34:56`"))
