@@ -55,7 +55,7 @@ pub fn write(trace: &Trace, mut to: impl Write) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub fn read(from: impl BufRead) -> Result<Trace, ReadError> {
     let mut lines = from.lines().enumerate().peekable();
     let Some((_, head)) = lines.next() else { return Err(ReadError::CutOff) };
