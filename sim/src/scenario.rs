@@ -1,6 +1,6 @@
 //! The scenario language: a TOML file, checked once into a type that cannot be wrong.
 //!
-//! [`raw`] is the file as written, [`check`] makes it valid or says what is wrong and where ([`mistake::Mistake`]).
+//! `raw` is the file as written, `check` makes it valid or says what is wrong and where ([`mistake::Mistake`]).
 //! What comes out holds only names that exist and times that lie within the run, so that later stages cannot fail.
 
 mod check;

@@ -10,7 +10,7 @@ use crate::{MacAddress, image::Ramdisk};
 pub(crate) enum Event {
     /// Something happened that the journal shall tell.
     Note { topic: &'static str, data: Value },
-    /// The firmware wants something loaded; the answer goes to [`Machine::loaded`].
+    /// The firmware wants something loaded; the answer goes to [`Machine::loaded`](super::Machine::loaded).
     Load { boot: u64, what: Load },
     /// A ramdisk is up: its software begins.
     Start { boot: u64, ramdisk: Ramdisk },
