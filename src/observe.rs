@@ -2,7 +2,7 @@
 //!
 //! [`Observation`] begins with what is at hand: the host, the time, a number for jitter. Everything else is a fact
 //! that costs a request, and is looked up only when the decision asks for it: [`crate::decide`] says which fact it
-//! lacks, [`learn`](Outside::learn) finds it out, and the decision is made again. So requests come in upstream's order,
+//! lacks, `Outside::learn` finds it out, and the decision is made again. So requests come in upstream's order,
 //! and a decision never rests on something that was not looked at.
 
 use std::{collections::BTreeMap, sync::Arc};

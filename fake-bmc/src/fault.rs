@@ -1,7 +1,8 @@
 //! How a BMC fails, as data.
 //!
-//! Each fault is named by what a client sees. It holds from [`Bmc::apply`](crate::Bmc::apply) to [`Bmc::clear`](crate::Bmc::clear), strikes the
-//! requests that its [`Selector`] names, and counts how often it did: a fault that touched nothing proves nothing.
+//! Each fault is named by what a client sees. It holds from [`apply`](crate::Bmc::apply) to
+//! [`clear`](crate::Bmc::clear), strikes the requests that its [`Selector`] names, and counts how often it did: a fault
+//! that touched nothing proves nothing.
 //! Trouble of the network itself (no answer from the address, a closed port, lost packets) is not a BMC's and is not
 //! found here.
 
