@@ -1,6 +1,6 @@
 //! The event-driven simulator: one virtual clock, real sockets' behaviour, cost by events and not by time.
 //!
-//! A world runs on a thread of its own, on one paused tokio runtime. When every task is idle, [`run`]'s loop takes
+//! A world runs on a thread of its own, on one paused tokio runtime. When every task is idle, the loop of [`run()`] takes
 //! what the hosts' kernels (turmoil-net) want to send, gives each packet its fate and its moment, and lets time jump
 //! to the next moment at which anything happens. Same seed, same bytes of trace.
 //!
