@@ -10,7 +10,7 @@
 mod files;
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     sync::Arc,
 };

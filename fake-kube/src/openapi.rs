@@ -1,7 +1,7 @@
 //! OpenAPI documents, as far as `kubectl apply`, `edit` and `explain` read them.
 //!
 //! Version 3 for today's kubectl: it looks up the schema of a kind, and whether PATCH knows `fieldValidation` and
-//! `dryRun`. Version 2 for old ones, which want it in [protobuf].
+//! `dryRun`. Version 2 for old ones, which want it in protobuf.
 
 pub(crate) mod proto;
 

@@ -36,7 +36,7 @@ struct Watcher {
     told: u64,
     ends_at: Instant,
     bookmark_at: Instant,
-    /// Which faults have been looked at; see [`KubeApi::fault_count`].
+    /// Which faults have been looked at; see `State::fault_count`.
     faults_seen: Option<u64>,
     shows_columns: bool,
     begun: bool,
