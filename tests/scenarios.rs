@@ -9,11 +9,7 @@
 #[path = "support/files.rs"]
 mod files;
 
-use std::{
-    path::Path,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use baremetal_operator::regression::{Regression, Regressions};
 use bmsim::{Seed, report::Report, scenario::Scenario, simulate};
