@@ -16,6 +16,9 @@ use crate::{
 /// A change that wakes the operator does so within moments; a minute is far more.
 const MOMENTS: Duration = Duration::from_secs(60);
 
+/// How the operator says that a host lacks what only its user can give; the user's edit will wake it.
+const WAITS_FOR_USER: &str = "Missing BMC connection detail";
+
 pub(super) fn judge(trace: &Trace) -> Vec<Violation> {
     let mut view = View::default();
     let mut last: BTreeMap<String, (Instant, bool)> = BTreeMap::new();
@@ -36,7 +39,8 @@ pub(super) fn judge(trace: &Trace) -> Vec<Violation> {
     let forgotten = |(name, (at, done)): (&String, &(Instant, bool))| {
         let resource = view.host(name).resource?;
         let idle = trace.end.since(*at);
-        if !done || idle < MOMENTS || matches!(resource.state.as_str(), "" | "unmanaged") {
+        let waits_for_user = resource.message.starts_with(WAITS_FOR_USER);
+        if !done || idle < MOMENTS || waits_for_user || matches!(resource.state.as_str(), "" | "unmanaged") {
             return None;
         }
         let state = &resource.state;

@@ -99,6 +99,10 @@ fn is_looked_at_again() {
     assert_eq!(then(HOUR, vec![(2, reconcile("a", "done")), (3, reconcile("a", "after"))]), NONE);
     assert_eq!(then(HOUR, vec![(2, reconcile("a", "done")), (3, gone("a"))]), NONE);
     assert_eq!(then(30, vec![(2, reconcile("a", "done"))]), NONE);
+    // A host that lacks credentials waits for its user, whose edit wakes the operator.
+    let mut lacks = host("a", "registering", "registration error", 1);
+    lacks.data["errorMessage"] = "Missing BMC connection detail 'password' in credentials".into();
+    assert_eq!(then(HOUR, vec![(1, lacks), (2, reconcile("a", "done"))]), NONE);
 }
 
 #[test]
