@@ -54,33 +54,27 @@ impl Conductor {
                 }
             };
         };
-        match self.last_step_command(&node, "execute_clean_step", &current).await {
-            Err(Stop::Gone) => Err(NotFound),
-            // The agent will heartbeat again.
-            Err(Stop::Failed { text, .. }) => {
-                tracing::debug!(node = %uuid, text, "the agent does not tell how it stands");
-                Ok(())
+        let Some(command) = self.last_step_command(&node, "execute_clean_step", &current).await? else {
+            return Ok(());
+        };
+        match command.progress {
+            Progress::Running => Ok(()),
+            Progress::Succeeded if node.work.abort_after => {
+                self.advance(uuid, Event::Fail, |_| {})?;
+                self.clone().abort_cleaning(uuid, Some(current)).await
             }
-            Ok(None) => Ok(()),
-            Ok(Some(command)) => match command.progress {
-                Progress::Running => Ok(()),
-                Progress::Succeeded if node.work.abort_after => {
-                    self.advance(uuid, Event::Fail, |_| {})?;
-                    self.clone().abort_cleaning(uuid, Some(current)).await
-                }
-                Progress::Succeeded => {
-                    self.advance(uuid, Event::Resume, |_| {})?;
-                    self.next_clean_step(uuid).await
-                }
-                Progress::Failed | Progress::CleanVersionMismatch => {
-                    let text = format!(
-                        "Clean step {} failed on node {uuid}. {}",
-                        current.full_name(),
-                        command.error.map(|error| error.details).unwrap_or_default()
-                    );
-                    self.fail_cleaning(uuid, &text).await
-                }
-            },
+            Progress::Succeeded => {
+                self.advance(uuid, Event::Resume, |_| {})?;
+                self.next_clean_step(uuid).await
+            }
+            Progress::Failed | Progress::CleanVersionMismatch => {
+                let text = format!(
+                    "Clean step {} failed on node {uuid}. {}",
+                    current.full_name(),
+                    command.error.map(|error| error.details).unwrap_or_default()
+                );
+                self.fail_cleaning(uuid, &text).await
+            }
         }
     }
 
@@ -235,21 +229,31 @@ impl Conductor {
         }
     }
 
-    /// The last command that the agent was given, if it is this step.
+    /// The last command that the agent was given, if it is this step. An agent that does not say will heartbeat again.
     pub(super) async fn last_step_command(
         &self,
         node: &Node,
         name: &str,
         step: &Step,
-    ) -> Result<Option<CommandStatus>, Stop> {
-        let (url, token) = agent_of(node)?;
-        let commands = self.agents().statuses(url, token).await;
-        let commands = commands.map_err(|error| Stop::failed(error.in_words(node.uuid)))?;
+    ) -> Result<Option<CommandStatus>, NotFound> {
         let is_step = |command: &CommandStatus| {
             let given = command.params.get("step").and_then(|step| step.get("step")).and_then(Value::as_str);
             command.name == name && given == Some(step.step.as_str())
         };
-        Ok(commands.into_iter().next_back().filter(is_step))
+        match self.agents_commands(node).await {
+            Ok(commands) => Ok(commands.into_iter().next_back().filter(is_step)),
+            Err(Stop::Gone) => Err(NotFound),
+            Err(Stop::Failed { text, .. }) => {
+                tracing::debug!(node = %node.uuid, text, "the agent does not tell how it stands");
+                Ok(None)
+            }
+        }
+    }
+
+    async fn agents_commands(&self, node: &Node) -> Result<Vec<CommandStatus>, Stop> {
+        let (url, token) = agent_of(node)?;
+        let commands = self.agents().statuses(url, token).await;
+        commands.map_err(|error| Stop::failed(error.in_words(node.uuid)))
     }
 
     /// Gives the agent a command.

@@ -120,32 +120,26 @@ impl Conductor {
                 }
             };
         }
-        match self.last_step_command(&node, "execute_deploy_step", &current).await {
-            Err(Stop::Gone) => Err(NotFound),
-            // The agent will heartbeat again.
-            Err(Stop::Failed { text, .. }) => {
-                tracing::debug!(node = %uuid, text, "the agent does not tell how it stands");
-                Ok(())
+        let Some(command) = self.last_step_command(&node, "execute_deploy_step", &current).await? else {
+            return Ok(());
+        };
+        match command.progress {
+            Progress::Running => Ok(()),
+            Progress::Succeeded if node.work.abort_after => {
+                self.clone().abort_deploying(uuid, Some(current)).await
             }
-            Ok(None) => Ok(()),
-            Ok(Some(command)) => match command.progress {
-                Progress::Running => Ok(()),
-                Progress::Succeeded if node.work.abort_after => {
-                    self.clone().abort_deploying(uuid, Some(current)).await
-                }
-                Progress::Succeeded => {
-                    self.advance(uuid, Event::Resume, |_| {})?;
-                    self.run_deploy_steps(uuid).await
-                }
-                Progress::Failed | Progress::CleanVersionMismatch => {
-                    let text = format!(
-                        "Deploy step {} failed on node {uuid}. {}",
-                        current.full_name(),
-                        command.error.map(|error| error.details).unwrap_or_default()
-                    );
-                    self.fail_deploying(uuid, &text).await
-                }
-            },
+            Progress::Succeeded => {
+                self.advance(uuid, Event::Resume, |_| {})?;
+                self.run_deploy_steps(uuid).await
+            }
+            Progress::Failed | Progress::CleanVersionMismatch => {
+                let text = format!(
+                    "Deploy step {} failed on node {uuid}. {}",
+                    current.full_name(),
+                    command.error.map(|error| error.details).unwrap_or_default()
+                );
+                self.fail_deploying(uuid, &text).await
+            }
         }
     }
 
